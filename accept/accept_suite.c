@@ -5,10 +5,12 @@
 #include "accept/accept_kind.h"
 #include "accept/accept_store.h"
 #include "base/array.h"
+#include "base/bar.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "results/environment.h"
 #include "results/run.h"
@@ -16,7 +18,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     GRACE_SECONDS = 10,
@@ -334,7 +335,7 @@ static enum status run_lanes(const struct work *w, struct lane *lane, struct pro
     if (!received)
         return STATUS_OK;
     return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs the remaining checks",
-                       strsignal(received));
+                       stop_signal_str(received));
 }
 
 /* Runs n checks at the same time; if one fails, the others continue. */
@@ -471,7 +472,7 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
                      .options = options,
                      .store = {.lock = -1},
                      .signals = {.fd = -1},
-                     .terminal = options->progress && isatty(fileno(options->progress)),
+                     .terminal = options->progress && bar_redraws(options->progress),
                      .total = accept_plan_count(spec, options),
                      .begun_ns = clock_ns()};
     enum status st;

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/launcher.h"
 #include "base/process.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/text_new.h"
 #include "comm/world.h"
@@ -177,7 +178,7 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
     if (end->received)
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; --resume runs the remaining checks",
-                           strsignal(end->received));
+                           stop_signal_str(end->received));
     if (end->code == status_exit_code(STATUS_USAGE))
         return status_fail(STATUS_USAGE, "%s", end->message); /* "": already reported */
     TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, n->dir));

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -32,45 +33,59 @@ static void fields_text(const char *const *field, int n, int room, char out[FIEL
     }
 }
 
-/* " [====>    ]", at most `room` columns wide; "" if the bar would have fewer than 4 columns. */
-static void bar_text(double share, int room, char out[BAR_MAX + 4])
+void bar_text(char *out, double share, int columns)
 {
-    int width = room - 3 < BAR_MAX ? room - 3 : BAR_MAX;
-    int full = (int)(share * width);
-    out[0] = '\0';
-    if (width < 4)
-        return;
-    memcpy(out, " [", 2);
-    memset(out + 2, '=', (size_t)full);
-    memset(out + 2 + full, ' ', (size_t)(width - full));
-    if (full > 0 && full < width)
-        out[1 + full] = '>';
-    memcpy(out + 2 + width, "]", 2);
+    int full = share >= 1 ? columns : share > 0 ? (int)(share * columns) : 0;
+    out[0] = '[';
+    memset(out + 1, '=', (size_t)full);
+    memset(out + 1 + full, ' ', (size_t)(columns - full));
+    if (full > 0 && full < columns)
+        out[full] = '>';
+    memcpy(out + 1 + columns, "]", 2);
 }
 
 void bar_draw(FILE *out, const char *title, double share, const char *const *field, int n)
 {
-    char bar[BAR_MAX + 4], fields[FIELDS_MAX];
+    char bar[BAR_MAX + 4] = " ", fields[FIELDS_MAX];
     int room = terminal_columns(out) - 1 - (int)strlen(title);
     fields_text(field, n, room, fields);
-    bar_text(share, room - (int)strlen(fields), bar);
-    fprintf(out, "\r%s%s%s\033[K", title, bar, fields);
+    int width = room - (int)strlen(fields) - 3;
+    if (width >= 4)
+        bar_text(bar + 1, share, width < BAR_MAX ? width : BAR_MAX);
+    fprintf(out, "\r%s%s%s\033[K", title, width >= 4 ? bar : "", fields);
     fflush(out);
+}
+
+void bar_time(double seconds, char out[BAR_TIME_SIZE])
+{
+    if (!(seconds >= 0 && seconds < 3.2e9)) {
+        snprintf(out, BAR_TIME_SIZE, "-");
+        return;
+    }
+    int64_t s = (int64_t)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, BAR_TIME_SIZE, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60),
+                 (int)(s % 60));
+    else
+        snprintf(out, BAR_TIME_SIZE, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }
 
 void bar_left(double seconds, double share, char out[BAR_LEFT_SIZE])
 {
-    int64_t s = (int64_t)(seconds / share * (1 - share) + 0.5);
-    if (s >= 3600)
-        snprintf(out, BAR_LEFT_SIZE, "  %" PRId64 ":%02d:%02d left", s / 3600, (int)(s / 60 % 60),
-                 (int)(s % 60));
-    else
-        snprintf(out, BAR_LEFT_SIZE, "  %d:%02d left", (int)(s / 60), (int)(s % 60));
+    char time[BAR_TIME_SIZE];
+    bar_time(seconds / share * (1 - share), time);
+    snprintf(out, BAR_LEFT_SIZE, "  %s left", time);
+}
+
+bool bar_redraws(FILE *out)
+{
+    const char *kind = getenv("TERM");
+    return isatty(fileno(out)) == 1 && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
 FILE *bar_stream(bool quiet)
 {
-    return !quiet && isatty(STDERR_FILENO) == 1 ? stderr : NULL;
+    return !quiet && bar_redraws(stderr) ? stderr : NULL;
 }
 
 void bar_begin(struct bar *b, int64_t total)

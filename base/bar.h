@@ -18,7 +18,11 @@ struct bar {
     bool shown;          /* the line is on the terminal */
 };
 
-/* stderr if it is a terminal and `quiet` is false, else NULL. */
+/* Whether `out` is a terminal that executes escape sequences: not with TERM=dumb or without TERM.
+ */
+bool bar_redraws(FILE *out);
+
+/* stderr if bar_redraws(stderr) and `quiet` is false, else NULL. */
 FILE *bar_stream(bool quiet);
 
 /* The caller sets `out` and `title`. The functions below draw nothing if `b` or its `out` is NULL,
@@ -35,6 +39,13 @@ void bar_step(struct bar *b);
 void bar_erase(struct bar *b);
 
 /* --- for bars whose fields the caller writes --- */
+
+/* Writes a bar such as "[=====>     ]", `columns` wide between the brackets. share: 0 to 1. */
+void bar_text(char *out, double share, int columns);
+
+/* Writes seconds as "1:23" or "2:03:04"; "-" if negative, not finite or more than a century. */
+enum { BAR_TIME_SIZE = 32 };
+void bar_time(double seconds, char out[BAR_TIME_SIZE]);
 
 /* Draws "title [===> ]" and as many of the n fields as fit the terminal's width, because a wider
  * line could not be redrawn in place. share: 0 to 1. */

@@ -144,10 +144,17 @@ static const char *tone_of(const char *text)
         {"error", " bad"},
         {"slow rank", " warn"},
         {"oversubscribed", " warn"},
+        {"shared hardware", " warn"},
+        {"slower computation", " warn"},
+        {"small batch", " warn"},
+        {"uneven ranks", " warn"},
+        {"too noisy to say", " warn"},
         {"good", " good"},
         {"fair", " warn"},
         {"poor", " bad"},
     };
+    if (strstr(text, "disturbed") || strstr(text, "% lost"))
+        return " warn";
     for (size_t i = 0; i < sizeof tones / sizeof *tones; i++)
         if (strncmp(text, tones[i].begin, strlen(tones[i].begin)) == 0)
             return tones[i].tone;

@@ -118,6 +118,20 @@ int host_cores(void)
     return host_cores_within("");
 }
 
+bool host_oversubscribed(int threads, char *out, size_t size)
+{
+    int cores = host_affinity();
+    double quota = host_quota("");
+    if (threads <= host_cores())
+        return false;
+    if (quota < cores)
+        snprintf(out, size, "%d threads on %g CPUs of the control group's quota", threads, quota);
+    else
+        snprintf(out, size, "%d threads on %d usable core%s", threads, cores,
+                 cores == 1 ? "" : "s");
+    return true;
+}
+
 void host_cpu_name(char *out, size_t size)
 {
     snprintf(out, size, "unknown processor");

@@ -24,6 +24,10 @@ double host_throttled_s(const char *root);
 int host_cores_within(const char *root);
 int host_cores(void);
 
+/* Returns whether `threads` compute threads are more than host_cores(). If so, writes to `out`
+ * "16 threads on 2 usable cores", or "4 threads on 1.5 CPUs of the control group's quota". */
+bool host_oversubscribed(int threads, char *out, size_t size);
+
 /* Writes the processor's name, such as "Intel(R) Xeon(R) ...", or "unknown processor" if the system
  * gives no name. */
 void host_cpu_name(char *out, size_t size);

@@ -45,20 +45,18 @@ bool stop_was_paused(void)
     return sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1;
 }
 
+const char *stop_signal_str(int signo)
+{
+    return signo == SIGINT    ? "SIGINT"
+           : signo == SIGTERM ? "SIGTERM"
+           : signo == SIGHUP  ? "SIGHUP"
+           : signo == SIGUSR1 ? "SIGUSR1"
+                              : strsignal(signo);
+}
+
 const char *stop_requested(void)
 {
-    switch (arrived) {
-    case SIGINT:
-        return "SIGINT";
-    case SIGTERM:
-        return "SIGTERM";
-    case SIGHUP:
-        return "SIGHUP";
-    case SIGUSR1:
-        return "SIGUSR1";
-    default:
-        return NULL;
-    }
+    return arrived ? stop_signal_str(arrived) : NULL;
 }
 
 enum status stop_check(void)

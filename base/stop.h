@@ -18,6 +18,9 @@ void stop_install(void);
 /* Whether this process was stopped and continued (SIGSTOP, SIGCONT) since stop_install. */
 bool stop_was_paused(void);
 
+/* The name of a stop signal, such as "SIGINT". */
+const char *stop_signal_str(int signo);
+
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);
 

@@ -21,7 +21,11 @@ struct collective_config collective_config_default(void)
         .factor = 2,
         .checks = 1,
         .aggregated = 1,
-        .options = {.timing = {.warmup = 5, .most = 20, .within = 0.02, .seconds = 2},
+        .options = {.timing = {.warmup = 5,
+                               .most = 20,
+                               .within = 0.02,
+                               .seconds = 2,
+                               .repeats = HARNESS_REPEATS},
                     .out = stdout},
     };
 }
@@ -122,6 +126,7 @@ static enum status collective_member(struct job *j, int member)
     if (reports)
         CHECK(report_begin(j, comm_size(comm), &r));
     CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, c->aggregated, b));
+    b->job = (struct harness_job){b->words, j->world->info, j->ranks->members};
     int64_t bytes = 0;
     if (reports)
         bar_begin(bar, count_sizes(c));

@@ -109,6 +109,8 @@ struct collective_buffers {
     void *send, *recv;            /* (turns, bytes) */
     struct collective_turn *turn; /* (turns) */
     double seconds[COLLECTIVE_SHARED];
+    struct harness_job job; /* all ranks; without processes: rows are measured once, whatever else
+                             * the host does */
     struct comm *words; /* communicator of the same ranks for control messages: the slowest times,
                          * the number of wrong elements */
     /* Used only if the communicator is a device's: */

@@ -371,6 +371,8 @@ static enum status form_calls(struct form *f)
 {
     struct collective_buffers *b = f->buffers;
     const struct harness_config *timing = &f->config->options.timing;
+    if (f->left == 0) /* the row is measured again */
+        f->left = timing->warmup + timing->most;
     bool several = (timing->within <= 0 && timing->seconds <= 0) ||
                    (f->shared > 0 && b->seconds[f->shared - 1] < 1e-3);
     int n = !several ? 1 : f->left < COLLECTIVE_SHARED ? f->left : COLLECTIVE_SHARED;
@@ -470,6 +472,8 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
                      .comm = comm,
                      .buffers = b,
                      .result_count = result_count(c, count, rank, ranks)};
+    if (b->job.process)
+        timing.job = &b->job;
     timing.bar = NULL; /* the progress bar advances once per size, not once per harness_run */
     *row = (struct collective_row){.count = count};
     row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);

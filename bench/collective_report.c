@@ -4,6 +4,7 @@
 #include "bench/record.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static const char *const place_name[COLLECTIVE_PLACES] = {"out_of_place", "in_place"};
 
@@ -84,13 +85,20 @@ static void nccl_print_time(const struct collective_time *t, FILE *out)
         fprintf(out, "  %6g", (double)t->wrong);
 }
 
-static void nccl_print_row(const struct collective_config *c, const struct collective_row *row)
+static void nccl_print_row(const struct collective_config *c, struct bench_table *t,
+                           const struct collective_row *row)
 {
+    char remarks[BENCH_REMARKS_MAX];
     fprintf(c->options.out, "%12" PRId64 "  %12" PRId64 "  %8s  %6s  %6d", row->bytes, row->count,
             collective_type_str(c->type), redop(c), root_of(c));
     for (int p = 0; p < COLLECTIVE_PLACES; p++)
         nccl_print_time(&row->place[p], c->options.out);
     fputc('\n', c->options.out);
+    for (int p = 0; p < COLLECTIVE_PLACES; p++) {
+        bench_table_remarks(t, &row->place[p].time.noise, NAN, remarks);
+        if (*remarks)
+            fprintf(c->options.out, "# %s %s\n", place_name[p], remarks);
+    }
     fflush(c->options.out);
 }
 
@@ -120,6 +128,7 @@ static void collective_time_columns(struct bench_table *t, const struct collecti
     else
         column_int(t, "wrong", NULL, 0, time->wrong);
     t->absent = false;
+    column_noise(t, &time->time.noise, NAN);
 }
 
 static void collective_columns(struct bench_table *t, const void *line)
@@ -193,7 +202,7 @@ void collective_report_row(struct collective_report *r, const struct collective_
     }
     bar_erase(r->table.bar);
     if (r->table.format == BENCH_TEXT)
-        nccl_print_row(r->config, row);
+        nccl_print_row(r->config, &r->table, row);
     else if (r->table.format == BENCH_JSON)
         bench_table_row(&r->table, &line);
     else
@@ -204,7 +213,8 @@ void collective_report_row(struct collective_report *r, const struct collective_
 enum status collective_report_end(struct collective_report *r)
 {
     const struct collective_config *c = r->config;
-    const struct bench_head head = {"collective", COLLECTIVE_SCHEMA, NULL, -1};
+    const struct bench_head head = {"collective", COLLECTIVE_SCHEMA, NULL, -1,
+                                    .workers = c->options.devices || c->gpus ? 0 : r->threads};
     json_t *wrong = c->checks > 0 ? json_integer(r->wrong) : json_null();
     char empty[64] = "";
     if (r->empty_rows > 0)

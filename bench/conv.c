@@ -35,6 +35,7 @@ struct conv_bench {
     struct shape *shape;
     double *step_seconds; /* (rounds) */
     int64_t wrong;        /* number of wrong elements of all shapes */
+    struct host_noise noise;
 };
 
 /* Describes the forward convolution of a node. All layouts are ANY, so the library chooses them. */
@@ -110,7 +111,7 @@ static enum status open_ops(struct conv_bench *b)
     return STATUS_OK;
 }
 
-/* Runs all rounds. In each round every convolution runs once, then the step runs once. */
+/* In each round every convolution runs once, then the step runs once. */
 static enum status run_rounds(struct conv_bench *b)
 {
     bar_begin(b->options->timing.bar, b->options->rounds);
@@ -206,6 +207,7 @@ static void conv_columns(struct bench_table *t, const void *row)
         column_group_end(t);
     }
     column_int(t, NULL, "#wrong", 6, wrong);
+    column_noise(t, NULL, NAN);
 }
 
 /* Statistics over the rounds: seconds of the convolutions and of the step, and their ratio. */
@@ -229,11 +231,11 @@ static enum status sum_up(const struct conv_bench *b, struct summary *s)
     return stats_of(share, rounds, &s->share);
 }
 
-static enum status conv_print_json(const struct conv_bench *b, const char *about,
-                                   const struct summary *s, struct bench_table *t)
+static enum status conv_record(const struct conv_bench *b, const struct summary *s,
+                               struct bench_table *t)
 {
     const struct bench_options *o = b->options;
-    const struct bench_head head = {"conv", 1, about, -1, true};
+    const struct bench_head head = {"conv", 1, b->micro.about, b->micro.dev->threads};
     json_t *more =
         json_pack("{s:s, s:i, s:i, s:i, s:I, s:f}", "net", o->net, "batch", o->batch, "image_size",
                   o->image_size, "rounds", o->rounds, "wrong", (json_int_t)b->wrong,
@@ -263,16 +265,16 @@ static enum status conv_report(const struct conv_bench *b)
 {
     const struct bench_options *o = b->options;
     struct bench_table t = bench_table_of(o, conv_columns, o);
-    const char *about = b->micro.about;
     struct summary s;
+    t.noise = &b->noise;
     TRY(sum_up(b, &s));
     if (o->format == BENCH_TEXT)
-        fprintf(o->out, "%s, %d px, batch %d on %s\n", o->net, o->image_size, o->batch, about);
+        fprintf(o->out, "%s, %d px, batch %d on %s\n", o->net, o->image_size, o->batch,
+                b->micro.about);
     bench_table_rows(&t, b->shape, b->n, sizeof *b->shape);
-    if (o->format == BENCH_JSON)
-        return conv_print_json(b, about, &s, &t);
-    print_summary(b, &s);
-    return STATUS_OK;
+    if (o->format == BENCH_TEXT)
+        print_summary(b, &s);
+    return conv_record(b, &s, &t);
 }
 
 static void close_bench(struct conv_bench *b)
@@ -298,7 +300,11 @@ enum status bench_conv(const struct bench_options *o, bool step)
     CHECK(open_ops(&b));
     if (step)
         CHECK(noise_step_open(b.micro.dev, b.graph, o, false, &b.net));
-    CHECK(run_rounds(&b));
+    struct quiet q = quiet_begin(&o->timing);
+    do {
+        CHECK(run_rounds(&b));
+        CHECK(quiet_end(&q, &b.noise));
+    } while (q.again);
     CHECK(check_ops(&b));
     CHECK(conv_report(&b));
     st = harness_wrong(b.wrong, "elements of convolutions are wrong");

@@ -3,6 +3,8 @@
 
 #include "bench/record.h"
 
+#include <math.h>
+
 static void gemm_columns(struct bench_table *t, const void *row)
 {
     const struct gemm_row *w = row;
@@ -10,9 +12,9 @@ static void gemm_columns(struct bench_table *t, const void *row)
     const struct gemm_report *r = t->context;
     double flops = gemm_flops(&c->size);
     /* `share` is the throughput divided by the device's peak in the type in which the device
-     * multiplies; 0: the peak was not measured. */
+     * multiplies; NaN: the peak was not measured. */
     double peak = r->micro->peaks.flops_per_s[w->emulated ? DTYPE_F32 : w->type];
-    double share = peak > 0 ? w->flops_per_s / peak : 0;
+    double share = peak > 0 ? w->flops_per_s / peak : NAN;
     char type[32];
     snprintf(type, sizeof type, "%s%s", dtype_str(w->type), w->emulated ? " emulated" : "");
     column_text(t, "layer", "layer", -22, c->layer);
@@ -36,7 +38,7 @@ static void gemm_columns(struct bench_table *t, const void *row)
     harness_columns(t, "n", &w->time);
     column_real(t, NULL, "ms", 10, 4, 1e3, w->time.median);
     column_real(t, "gflops", "GFLOP/s", 9, 1, 1, w->flops_per_s * 1e-9);
-    t->absent = !w->measured || share == 0;
+    t->absent = !w->measured || isnan(share);
     column_real(t, "share", "share", 5, 2, 1, share);
     t->absent = !w->measured;
     column_int(t, "checked", "checked", 8, w->checked);
@@ -44,6 +46,7 @@ static void gemm_columns(struct bench_table *t, const void *row)
     column_text(t, "impl", NULL, 0, w->impl);
     t->absent = false;
     column_text(t, NULL, "implementation", 0, w->impl);
+    column_noise(t, w->measured ? &w->time.noise : NULL, w->measured ? share : NAN);
 }
 
 void gemm_report_begin(struct gemm_report *r)

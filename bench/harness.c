@@ -3,9 +3,11 @@
 
 #include "base/array.h"
 #include "base/stats.h"
+#include "comm/world.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
@@ -37,35 +39,124 @@ static enum status sum_up(double *x, int64_t n, double within, struct harness_re
     return STATUS_OK;
 }
 
+/* --- other work --- */
+
+struct quiet quiet_begin(const struct harness_config *c)
+{
+    struct quiet q = {.config = c, .left = c->repeats};
+    load_open(&q.meter, c->proc, NULL);
+    q.begun = load_read(&q.meter);
+    return q;
+}
+
+static bool share_cores(const struct rank_info *a, const struct rank_info *b)
+{
+    cpu_set_t both;
+    CPU_AND(&both, &a->cores, &b->cores);
+    return strcmp(a->host, b->host) == 0 && (CPU_COUNT(&both) > 0 || CPU_COUNT(&a->cores) == 0);
+}
+
+/* Adds the processor time of the other processes on this rank's cores. */
+static enum status add_own(const struct harness_job *j, double begun_s, double *ended_s)
+{
+    int n = comm_size(j->comm) / j->threads, me = comm_rank(j->comm) / j->threads;
+    double *own;
+    TRY(array_new(&own, n));
+    own[me] = comm_rank(j->comm) % j->threads == 0 ? *ended_s - begun_s : 0;
+    enum status st = comm_sum(j->comm, own, n);
+    for (int p = 0; p < n; p++)
+        if (p != me && share_cores(&j->process[me], &j->process[p]))
+            *ended_s += own[p];
+    free(own);
+    return st;
+}
+
+/* Sets each value to the largest of any rank; NaN if no rank knows it. */
+static enum status largest_noise(struct comm *comm, struct host_noise *n)
+{
+    enum { VALUES = sizeof *n / sizeof(double) };
+    double x[VALUES];
+    struct comm_op largest = {COMM_ALLREDUCE, COMM_MAX,        DTYPE_F64,      .send = x,
+                              .recv = x,      .count = VALUES, .on_host = true};
+    memcpy(x, n, sizeof x); /* all members are doubles */
+    for (int i = 0; i < VALUES; i++)
+        x[i] = isnan(x[i]) ? -1 : x[i];
+    TRY(comm_run(comm, &largest));
+    for (int i = 0; i < VALUES; i++)
+        x[i] = x[i] < 0 ? NAN : x[i];
+    memcpy(n, x, sizeof x);
+    return STATUS_OK;
+}
+
+enum status quiet_end(struct quiet *q, struct host_noise *noise)
+{
+    const struct harness_job *j = q->config->job;
+    struct load ended = load_read(&q->meter);
+    char why[NOISE_TEXT_MAX];
+    if (j)
+        TRY(add_own(j, q->begun.own_s, &ended.own_s));
+    *noise = load_between(&q->begun, &ended, true);
+    if (j)
+        TRY(largest_noise(j->comm, noise));
+    q->again = q->left-- > 0 && host_noise_judge(noise, why);
+    q->begun = load_read(&q->meter);
+    return STATUS_OK;
+}
+
+/* --- samples --- */
+
 enum status harness_run(const struct harness_config *c,
                         enum status (*sample)(void *context, double *seconds), void *context,
                         struct harness_result *r)
 {
     enum status st = STATUS_OK;
-    double ignored, took = 0;
-    int next = 6; /* number of samples at which the interval is computed next; sorting after every
-                   * sample would be too slow */
+    struct quiet q = quiet_begin(c);
     double *x;
     TRY(array_new(&x, c->most));
-    for (int i = 0; i < c->warmup; i++)
-        CHECK(sample(context, &ignored));
-    for (int n = 0;;) {
-        CHECK(sample(context, &x[n]));
-        took += x[n++];
-        bool last = n == c->most || (c->seconds > 0 && took >= c->seconds);
-        if (!last && n < next)
-            continue;
-        CHECK(sum_up(x, n, c->within, r));
-        if (last || (c->within > 0 && r->narrow))
-            break;
-        next = n + n / 8 + 1;
-    }
+    do {
+        double ignored, took = 0;
+        int next = 6; /* number of samples at which the interval is computed next; sorting after
+                       * every sample would be too slow */
+        for (int i = 0; i < c->warmup; i++)
+            CHECK(sample(context, &ignored));
+        for (int n = 0;;) {
+            CHECK(sample(context, &x[n]));
+            took += x[n++];
+            bool last = n == c->most || (c->seconds > 0 && took >= c->seconds);
+            if (!last && n < next)
+                continue;
+            CHECK(sum_up(x, n, c->within, r));
+            if (last || (c->within > 0 && r->narrow))
+                break;
+            next = n + n / 8 + 1;
+        }
+        CHECK(quiet_end(&q, &r->noise));
+    } while (q.again);
     bar_step(c->bar);
 done:
     if (st != STATUS_OK)
         bar_erase(c->bar);
     free(x);
     return st;
+}
+
+enum status harness_least(int n, enum status (*sample)(void *context, double *seconds),
+                          void *context, double *least)
+{
+    double stable = INFINITY, stable_s = 0, all_s = 0, seconds;
+    *least = INFINITY;
+    for (int i = 1, last = 0; i <= n || !(stable_s >= 0.5 || i - last > 10000 || all_s >= 5); i++) {
+        TRY(sample(context, &seconds));
+        *least = fmin(*least, seconds);
+        all_s += seconds;
+        stable_s += seconds;
+        if (*least < 0.99 * stable) {
+            stable = *least;
+            stable_s = 0;
+            last = i;
+        }
+    }
+    return STATUS_OK;
 }
 
 enum status harness_wrong(int64_t n, const char *what)

@@ -9,6 +9,16 @@
 #include "base/bar.h"
 #include "base/status.h"
 #include "bench/table.h"
+#include "results/load.h"
+
+/* The ranks that measure together. */
+struct harness_job {
+    struct comm *comm;               /* of all ranks; accepts memory of the host */
+    const struct rank_info *process; /* (processes) */
+    int threads;                     /* ranks in each process */
+};
+
+enum { HARNESS_REPEATS = 2 };
 
 struct harness_config {
     int warmup;      /* number of samples that are discarded at the beginning */
@@ -17,6 +27,9 @@ struct harness_config {
                       * never */
     double seconds;  /* stop when the sum of the samples reaches this; 0: never */
     struct bar *bar; /* progress bar, which harness_run advances by one step; NULL: none */
+    int repeats;     /* how often a disturbed measurement is repeated */
+    const struct harness_job *job; /* NULL: this process measures alone */
+    const char *proc;              /* folder to read in place of /proc; NULL: /proc */
 };
 
 struct harness_result {
@@ -24,6 +37,7 @@ struct harness_result {
     double min, p5, median, p95; /* seconds */
     double low, high;            /* 95 % interval of the median; min and max if n < 6 */
     bool narrow;                 /* whether the interval is as narrow as requested */
+    struct host_noise noise;
 };
 
 /* Computes the distribution-free interval that contains the median in at least 95 of 100 cases. It
@@ -33,11 +47,37 @@ struct harness_result {
  * interval to the whole range. n must be at least 1. */
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high);
 
-/* Calls `sample` once for each sample; `sample` sets *seconds to the value. STATUS_INVALID if a
- * value is not finite. */
+/* Measures how much other work disturbs a measurement, and repeats it while it is disturbed:
+ *
+ *     struct quiet q = quiet_begin(config);
+ *     do {
+ *         TRY(measure());
+ *         TRY(quiet_end(&q, &noise));
+ *     } while (q.again);
+ *
+ * All ranks of a job call these functions; their own work is no disturbance. They get the same
+ * noise, the largest of any host, and so repeat together. */
+struct quiet {
+    const struct harness_config *config;
+    struct load_meter meter;
+    struct load begun;
+    int left;
+    bool again;
+};
+struct quiet quiet_begin(const struct harness_config *c);
+MUST_CHECK enum status quiet_end(struct quiet *q, struct host_noise *noise);
+
+/* Calls `sample` once for each sample; `sample` sets *seconds to the value. Disturbed samples are
+ * all taken again. STATUS_INVALID if a value is not finite. */
 MUST_CHECK enum status harness_run(const struct harness_config *c,
                                    enum status (*sample)(void *context, double *seconds),
                                    void *context, struct harness_result *r);
+
+/* Sets *least to the least of at least `n` samples, and of more until it is stable: until samples
+ * of 0.5 s together, or 10000 samples, have not lowered it by more than 1 %. Takes samples of about
+ * 5 s together at most. */
+MUST_CHECK enum status harness_least(int n, enum status (*sample)(void *context, double *seconds),
+                                     void *context, double *least);
 
 /* Returns STATUS_MISMATCH with the message "<n> <what>"; STATUS_OK if n is 0. */
 MUST_CHECK enum status harness_wrong(int64_t n, const char *what);

@@ -57,6 +57,7 @@ static void input_columns(struct bench_table *t, const void *row)
     if (r->set->decoder)
         column_int(t, "on_gpu", "on gpu", 7, w->on_device);
     column_int(t, "wrong", "#wrong", 6, w->wrong);
+    column_noise(t, &w->time.noise, NAN);
 }
 
 static const char *decoder_text(const struct input_set *set)
@@ -86,8 +87,10 @@ enum status input_report_print(const struct input_report *r)
 {
     const struct input_config *c = r->config;
     const struct bench_options *o = &c->options;
-    const struct bench_head head = {"input", INPUT_SCHEMA, NULL, -1};
+    struct bench_head head = {"input", INPUT_SCHEMA, NULL, -1};
     struct bench_table t = bench_table_of(o, input_columns, r);
+    for (int i = 0; i < r->rows; i++)
+        head.workers = r->row[i].threads > head.workers ? r->row[i].threads : head.workers;
     if (o->format == BENCH_TEXT)
         input_print_head(r, o->out);
     bench_table_rows(&t, r->row, r->rows, sizeof *r->row);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "bench/record.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,6 +91,7 @@ static void memory_columns(struct bench_table *t, const void *row)
     column_real(t, NULL, "p95 ms", 12, 3, 1e3, w->time.p95);
     column_int(t, NULL, "n", 6, w->time.n);
     column_int(t, "wrong", "#wrong", 8, w->wrong);
+    column_noise(t, &w->time.noise, NAN);
 }
 
 static void memory_print_head(const struct memory_result *r, FILE *out)

@@ -5,6 +5,7 @@
 #include "bench/record.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 double memory_pair_rate(const struct memory_peers *p, int from, int to)
@@ -15,8 +16,10 @@ double memory_pair_rate(const struct memory_peers *p, int from, int to)
 
 /* --- printing --- */
 
-static void memory_print_matrix(const struct memory_peers *p, FILE *out)
+static void memory_print_matrix(const struct memory_peers *p, struct bench_table *t)
 {
+    FILE *out = t->out;
+    char remarks[BENCH_REMARKS_MAX];
     int64_t wrong = 0;
     bool staged = false;
     fprintf(out,
@@ -30,14 +33,18 @@ static void memory_print_matrix(const struct memory_peers *p, FILE *out)
         for (int to = 0; to < p->n; to++) {
             const struct memory_pair *w = &p->pair[from][to];
             if (w->measured)
-                fprintf(out, " %9.2f%c", memory_pair_rate(p, from, to), w->direct ? ' ' : '*');
+                bench_table_remarks(t, &w->time.noise, NAN, remarks);
+            if (w->measured)
+                fprintf(out, " %9.2f%c", memory_pair_rate(p, from, to),
+                        " *!"[*remarks ? 2 : !w->direct]);
             else
                 fprintf(out, " %9s ", "n/a");
             staged = staged || (w->measured && !w->direct);
             wrong += w->wrong;
         }
     }
-    fprintf(out, "\n\n%s#wrong bytes: %" PRId64 "\n",
+    fprintf(out, "\n\n%s%s#wrong bytes: %" PRId64 "\n",
+            t->disturbed ? "! disturbed by other work\n" : "",
             staged
                 ? "* through host memory: the first device cannot access the memory of the other\n"
                 : "",
@@ -62,6 +69,7 @@ static void memory_pair_columns(struct bench_table *t, const void *row)
     harness_columns(t, "n", &w->time);
     column_real(t, "median_gb_per_s", NULL, 0, 0, 1, memory_pair_rate(p, r->from, r->to));
     column_int(t, "wrong", NULL, 0, w->wrong);
+    column_noise(t, &w->time.noise, NAN);
 }
 
 static enum status memory_print_peers(const struct bench_options *o, const struct memory_peers *p)
@@ -69,7 +77,8 @@ static enum status memory_print_peers(const struct bench_options *o, const struc
     const struct bench_head head = {"memory_peers", MEMORY_PEERS_SCHEMA, p->device, -1};
     struct bench_table t = bench_table_of(o, memory_pair_columns, p);
     if (o->format == BENCH_TEXT || o->format == BENCH_MARKDOWN) {
-        memory_print_matrix(p, o->out);
+        memory_print_matrix(p, &t);
+        bench_warn(&head, &t);
         return STATUS_OK;
     }
     bench_table_open(&t, &(struct pair_row){0, 0});

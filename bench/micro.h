@@ -16,7 +16,7 @@ struct micro {
 MUST_CHECK enum status micro_open(const char *devices, int threads, struct micro *m);
 void micro_close(struct micro *m); /* accepts a zeroed struct */
 
-/* Reads the peaks from the file `path` (roofline.h). If `path` is NULL, measures the peaks, each as
- * the best of `rounds` calls. */
+/* Reads the peaks from the file `path` (roofline.h). If `path` is NULL, measures the peaks, each
+ * with at least `rounds` calls. */
 enum { MICRO_PEAK_ROUNDS = 5 };
 MUST_CHECK enum status micro_peaks(struct micro *m, const char *path, int rounds);

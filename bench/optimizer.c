@@ -88,6 +88,7 @@ static void optimizer_columns(struct bench_table *t, const void *row)
     column_real(t, "share", "share", 5, 2, 1, bandwidth / roofline_bandwidth(&m->peaks, w->bytes));
     column_int(t, "wrong", "#wrong", 6, w->wrong);
     column_text(t, "impl", "implementation", 0, w->impl);
+    column_noise(t, &w->time.noise, bandwidth / roofline_highest(&m->peaks, w->bytes));
 }
 
 static enum status measure_rows(const struct bench_options *o, const struct micro *m,

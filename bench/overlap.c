@@ -151,6 +151,9 @@ static enum status overlap_join(struct overlap *o)
 static enum status overlap_measure(struct overlap *o)
 {
     const struct bench_options *c = &o->config->options;
+    const struct harness_job job = {o->world.comm, o->world.info, 1};
+    struct harness_config quiet = c->timing;
+    quiet.job = &job;
     const struct backend *b = o->devices.backend;
     TRY(graph_build(c->net, 1000, c->image_size, &o->graph));
     int threads = c->threads ? c->threads : world_threads(&o->world, 1);
@@ -167,11 +170,15 @@ static enum status overlap_measure(struct overlap *o)
             o->variant[i].sample[k] = o->samples + (i * PART_COUNT + k) * rounds;
     }
     struct bar *bar = o->world.rank == 0 ? c->timing.bar : NULL;
-    bar_begin(bar, rounds + 1);
-    for (int round = -1; round < rounds; round++) {
-        TRY(round_run(o, round));
-        bar_step(bar);
-    }
+    struct quiet q = quiet_begin(&quiet);
+    do {
+        bar_begin(bar, rounds + 1);
+        for (int round = -1; round < rounds; round++) {
+            TRY(round_run(o, round));
+            bar_step(bar);
+        }
+        TRY(quiet_end(&q, &o->noise));
+    } while (q.again);
     return o->world.rank == 0 ? overlap_report(o) : STATUS_OK;
 }
 

@@ -40,6 +40,7 @@ struct overlap {
                                                     * sizes */
     struct variant variant[1 + OVERLAP_SIZES_MAX]; /* [0]: without communication */
     double *samples;                               /* memory of all variants' samples */
+    struct host_noise noise;
 };
 
 /* Returns a new object with every setting, or NULL if memory ran out. */

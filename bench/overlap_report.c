@@ -4,6 +4,8 @@
 #include "base/stats.h"
 #include "bench/record.h"
 
+#include <math.h>
+
 static const char *const part_name[PART_COUNT] = {
     [PART_BACKWARD] = "backward_s", [PART_WAIT] = "wait_s", [PART_BUSY] = "busy_s",
     [PART_EXPOSED] = "exposed_s",   [PART_STEP] = "step_s", [PART_GRADIENTS] = "gradients_s",
@@ -83,6 +85,7 @@ static void overlap_columns(struct bench_table *t, const void *row)
     column_real(t, "images_per_s", "images/s", 9, 2, 1, f->images_per_s);
     column_bool(t, "lowest", f->lowest);
     column_text(t, NULL, "gradients", 0, f->lowest ? "lowest" : "");
+    column_noise(t, NULL, NAN);
 }
 
 static void overlap_print_head(const struct overlap *o, const char *about, const struct finding *f)
@@ -148,7 +151,7 @@ enum status overlap_report(const struct overlap *o)
     mark_lowest(f, o->n);
     if (c->format == BENCH_TEXT)
         overlap_print_head(o, about, &f[0]);
+    t.noise = &o->noise;
     bench_table_rows(&t, &f[1], o->n - 1, sizeof *f);
-    return c->format == BENCH_JSON ? bench_record_rows(&head, overlap_json(o, &f[0]), "sizes", &t)
-                                   : STATUS_OK;
+    return bench_record_rows(&head, overlap_json(o, &f[0]), "sizes", &t);
 }

@@ -2,6 +2,7 @@
 #include "bench/peak.h"
 
 #include "base/json.h"
+#include "bench/record.h"
 #include "bench/timed_op.h"
 
 #include <math.h>
@@ -20,12 +21,12 @@ enum {
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
 
-/* Measures the time of the fastest of `rounds` calls. STATUS_UNSUPPORTED if the device lacks the
- * operation. If `in_place`, Y uses the memory of X. A processor reads a cache line before it
- * overwrites the line. With a separate Y, these extra reads would take time and would not be
- * counted. */
+/* Measures the time of the fastest of `rounds` calls; of more, until it is stable, if it is long
+ * enough or `last`. STATUS_UNSUPPORTED if the device lacks the operation. If `in_place`, Y uses the
+ * memory of X. A processor reads a cache line before it overwrites the line. With a separate Y,
+ * these extra reads would take time and would not be counted. */
 static enum status best_time(struct stream *s, const struct op_desc *d, bool in_place, int rounds,
-                             double *seconds)
+                             bool last, double *seconds)
 {
     struct timed_op t;
     void *y = NULL;
@@ -41,6 +42,8 @@ static enum status best_time(struct stream *s, const struct op_desc *d, bool in_
         CHECK(timed_op_time(&t, &one));
         *seconds = fmin(*seconds, one);
     }
+    if (last || *seconds >= LONG_ENOUGH_S)
+        CHECK(harness_least(rounds, timed_op_time, &t, seconds));
 done:
     if (y)
         t.arg[ROLE_Y] = y;
@@ -103,7 +106,7 @@ static enum status measure_products(struct stream *s, enum dtype type,
     double seconds = 0;
     for (int n = first; n <= last && seconds < LONG_ENOUGH_S; n *= 2) {
         struct op_desc d = make(type, n);
-        enum status st = best_time(s, &d, false, rounds, &seconds);
+        enum status st = best_time(s, &d, false, rounds, n == last, &seconds);
         if (st == STATUS_UNSUPPORTED)
             return STATUS_OK;
         TRY(st);
@@ -118,21 +121,23 @@ static bool is_measured(struct device *dev, enum dtype type)
     return type == DTYPE_F32 || device_native(dev, type);
 }
 
-/* Returns the number of measurements of peak_measure: one for each size of the copies, and two for
- * each type (linear layers and convolutions). */
+/* Returns the number of measurements of peak_measure: one for each size of the copies and for each
+ * type. */
 static int count_rates(struct device *dev, int last)
 {
     int n = 0;
     for (int mib = COPY_MIB_FIRST; mib <= last && n < PEAK_COPIES_MAX; mib *= 4)
         n++;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        n += is_measured(dev, types[i]) ? 2 : 0;
+        n += is_measured(dev, types[i]);
     return n;
 }
 
 enum status peak_measure(struct device *dev, int rounds, int max_mib, struct bar *bar,
                          struct peaks *p)
 {
+    const struct harness_config quiet = {.repeats = HARNESS_REPEATS};
+    struct quiet q;
     int last = dev->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
     struct stream *s;
     enum status st = STATUS_OK;
@@ -146,20 +151,27 @@ enum status peak_measure(struct device *dev, int rounds, int max_mib, struct bar
         const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
         struct peak_copy *c = &p->copy[p->n_copies++];
         c->bytes = mib * 1048576.0;
-        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-            double seconds;
-            CHECK(best_time(s, &ops[i], true, rounds, &seconds));
-            c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
-        }
+        q = quiet_begin(&quiet);
+        do {
+            for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+                double seconds;
+                CHECK(best_time(s, &ops[i], true, rounds, true, &seconds));
+                c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
+            }
+            CHECK(quiet_end(&q, &c->noise));
+        } while (q.again);
         bar_step(bar);
     }
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         enum dtype type = types[i];
         if (!is_measured(dev, type))
             continue;
-        CHECK(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
-        bar_step(bar);
-        CHECK(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
+        q = quiet_begin(&quiet);
+        do {
+            CHECK(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
+            CHECK(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
+            CHECK(quiet_end(&q, &p->noise[type]));
+        } while (q.again);
         bar_step(bar);
     }
 done:
@@ -168,28 +180,50 @@ done:
     return st;
 }
 
-static void print_peaks(const struct peaks *p, FILE *out)
+/* Prints a peak with its remarks, if the format is text, and counts it. */
+static void print_peak(struct bench_table *t, const char *text, const struct host_noise *noise)
 {
-    fprintf(out, "%s\n\n%-24s %10s\n", p->device, "bytes read and written", "GB/s");
-    for (int i = 0; i < p->n_copies; i++)
-        fprintf(out, "%20.0f MiB %10.1f\n", p->copy[i].bytes / 1048576,
-                p->copy[i].bytes_per_s * 1e-9);
-    fprintf(out, "\n%-24s %10s\n", "products", "TFLOP/s");
-    for (int t = 0; t < DTYPE_COUNT; t++)
-        if (p->flops_per_s[t] > 0)
-            fprintf(out, "%-24s %10.3f\n", dtype_str((enum dtype)t), p->flops_per_s[t] * 1e-12);
+    char why[BENCH_REMARKS_MAX];
+    bench_table_remarks(t, noise, NAN, why);
+    if (t->format == BENCH_TEXT)
+        fprintf(t->out, "%s%s%s\n", text, *why ? "  " : "", why);
+}
+
+static void print_peaks(const struct peaks *p, struct bench_table *t)
+{
+    char text[64];
+    if (t->format == BENCH_TEXT)
+        fprintf(t->out, "%s\n\n%-24s %10s\n", p->device, "bytes read and written", "GB/s");
+    for (int i = 0; i < p->n_copies; i++) {
+        snprintf(text, sizeof text, "%20.0f MiB %10.1f", p->copy[i].bytes / 1048576,
+                 p->copy[i].bytes_per_s * 1e-9);
+        print_peak(t, text, &p->copy[i].noise);
+    }
+    if (t->format == BENCH_TEXT)
+        fprintf(t->out, "\n%-24s %10s\n", "products", "TFLOP/s");
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        snprintf(text, sizeof text, "%-24s %10.3f", dtype_str((enum dtype)i),
+                 p->flops_per_s[i] * 1e-12);
+        if (p->flops_per_s[i] > 0)
+            print_peak(t, text, &p->noise[i]);
+    }
 }
 
 enum status bench_peak(const struct bench_options *o)
 {
+    struct bench_table t = bench_table_of(o, NULL, NULL);
     struct device *dev;
     struct peaks p;
+    json_t *record;
     TRY(device_open(o->devices, o->threads, &dev));
+    const struct bench_head head = {"peak", PEAK_SCHEMA, p.device, dev->threads};
     enum status st = peak_measure(dev, o->rounds, o->max_mib, o->timing.bar, &p);
     device_close(dev);
     TRY(st);
-    if (o->format == BENCH_JSON)
-        return json_print(peaks_json(&p), o->out, JSON_RECORD);
-    print_peaks(&p, o->out);
-    return STATUS_OK;
+    print_peaks(&p, &t);
+    bench_warn(&head, &t);
+    if (o->format == BENCH_TEXT)
+        return STATUS_OK;
+    TRY(bench_record(&head, peaks_json(&p), &record));
+    return json_print(record, o->out, JSON_RECORD);
 }

@@ -83,7 +83,9 @@ static enum status profile_in(struct profile *p, const char *dir, const char *nc
     CHECK(ncu_version(&run, p->tool, sizeof p->tool));
     if (o->budget_s > 0)
         run.limit_s = (int64_t)fmax(1, time_budget_left(&budget));
+    struct quiet q = quiet_begin(&o->timing); /* not repeated: ncu takes minutes */
     CHECK(ncu_run(&run, &p->kernel, &p->n_kernels));
+    CHECK(quiet_end(&q, &p->noise));
     CHECK(read_step(dir, &p->step));
     CHECK(profile_assign(p));
     CHECK(print_profile(p));

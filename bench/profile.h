@@ -50,6 +50,7 @@ struct profile {
     struct profile_row *row; /* (n_rows) by time, the longest first */
     int n_rows;
     struct profile_sum all;
+    struct host_noise noise;
     bool attributed; /* whether the marks match the operations; otherwise the sums of operations and
                       * the phases of rows are missing */
 };

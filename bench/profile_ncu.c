@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "base/text_new.h"
 
@@ -66,7 +67,7 @@ static enum status ncu_process(const struct ncu_config *c, const struct words *w
                                           .grace_s = GRACE_SECONDS};
     TRY(process_run(&config, end));
     if (end->received)
-        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end->received));
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end->received));
     return STATUS_OK;
 }
 

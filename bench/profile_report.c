@@ -106,12 +106,13 @@ void profile_print(const struct profile *p)
 {
     const struct bench_options *o = p->options;
     const struct profile_row all = {"all", "", -1, p->all};
+    char why[NOISE_TEXT_MAX];
     struct bench_table t = profile_table(p, BENCH_TEXT, profile_kernel_columns);
     fprintf(o->out, "%s, %d px, batch %d, %s, on %s; %s\n\n", o->net, o->image_size, o->batch,
             bench_precision(o), json_text_or(p->step, "device", "?"), p->tool);
     bench_table_rows(&t, p->row, p->n_rows, sizeof *p->row);
     bench_table_row(&t, &all);
-    fputc('\n', o->out);
+    fprintf(o->out, "%s%s\n", host_noise_judge(&p->noise, why) ? "disturbed: " : "", why);
     if (p->attributed)
         print_kinds(p);
     else
@@ -142,14 +143,14 @@ enum status profile_json(const struct profile *p, json_t **record)
     CHECK(bench_table_take(&kernels, &rows[0]));
     CHECK(bench_table_take(&ops, &rows[1]));
     CHECK(bench_table_take(&totals, &rows[2]));
-    st = bench_record(&head,
-                      json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:O, s:O, s:O, s:O?}", "net",
-                                o->net, "batch", o->batch, "image_size", o->image_size, "precision",
-                                bench_precision(o), "fuse", fuse_str(o->fuse), "tool", p->tool,
-                                "attributed", p->attributed, "kernels", rows[0], "operations",
-                                rows[1], "totals", json_array_get(rows[2], 0), "peaks",
-                                json_object_get(p->step, "peaks")),
-                      record);
+    st = bench_record(
+        &head,
+        json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:o, s:O, s:O, s:O, s:O?}", "net", o->net,
+                  "batch", o->batch, "image_size", o->image_size, "precision", bench_precision(o),
+                  "fuse", fuse_str(o->fuse), "tool", p->tool, "attributed", p->attributed, "noise",
+                  host_noise_json(&p->noise), "kernels", rows[0], "operations", rows[1], "totals",
+                  json_array_get(rows[2], 0), "peaks", json_object_get(p->step, "peaks")),
+        record);
 done:
     for (int i = 0; i < 3; i++)
         json_decref(rows[i]);

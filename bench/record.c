@@ -1,24 +1,30 @@
 /* Makes and prints the records of benchmarks. */
 #include "bench/record.h"
 
+#include "base/host.h"
 #include "base/json.h"
 #include "results/environment.h"
 
+#include <math.h>
+
+static bool is_oversubscribed(const struct bench_head *head, char text[128])
+{
+    return host_oversubscribed(head->workers ? head->workers : head->threads, text, 128);
+}
+
 static enum status add_head(const struct bench_head *head, json_t *record)
 {
-    char now[ENVIRONMENT_TIME_MAX];
+    char now[ENVIRONMENT_TIME_MAX], unused[128];
     json_t *host;
     environment_time(now);
     TRY(json_put(record, "schema", json_integer(head->schema)));
     TRY(json_put(record, "bench", json_string(head->bench)));
-    if (!head->plain)
-        TRY(json_put(record, "measured", json_string(now)));
+    TRY(json_put(record, head->time ? head->time : "measured", json_string(now)));
     if (head->device)
         TRY(json_put(record, "device", json_string(head->device)));
     if (head->threads >= 0)
         TRY(json_put(record, "threads", json_integer(head->threads)));
-    if (head->plain)
-        return STATUS_OK;
+    TRY(json_put(record, "oversubscribed", json_boolean(is_oversubscribed(head, unused))));
     TRY(environment_describe(&host));
     TRY(json_put(record, "host", host));
     return environment_program(record);
@@ -39,11 +45,36 @@ done:
     return st;
 }
 
+void bench_warn(const struct bench_head *head, const struct bench_table *t)
+{
+    char text[128];
+    bar_erase(t->bar);
+    if (is_oversubscribed(head, text))
+        fprintf(stderr, "ampscale: %s: threads that share a core slow each other down\n", text);
+    if (t->disturbed)
+        fprintf(stderr,
+                "ampscale: %d of %d rows were disturbed by other work: repeat on an idle machine\n",
+                t->disturbed, t->judged);
+    if (t->above)
+        fprintf(stderr,
+                "ampscale: %d of %d rows are above the measured peak, so the peak was disturbed: "
+                "measure it again with 'ampscale bench peak'\n",
+                t->above, t->judged);
+}
+
 enum status bench_record_rows(const struct bench_head *head, json_t *more, const char *key,
                               struct bench_table *t)
 {
     json_t *rows, *record;
+    char why[NOISE_TEXT_MAX];
     enum status st = STATUS_OK;
+    if (t->noise) {
+        if (t->format == BENCH_JSON)
+            CHECK(json_put(more, "noise", host_noise_json(t->noise)));
+        else if (t->format == BENCH_TEXT && host_noise_judge(t->noise, why))
+            fprintf(t->out, "disturbed: %s\n", why);
+    }
+    bench_warn(head, t);
     if (t->format != BENCH_JSON)
         goto done;
     CHECK(bench_table_take(t, &rows));

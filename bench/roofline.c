@@ -58,6 +58,15 @@ double roofline_bandwidth(const struct peaks *p, double bytes)
     return best > 0 ? best : at_largest;
 }
 
+double roofline_highest(const struct peaks *p, double bytes)
+{
+    double below = 0;
+    for (int i = 0; i < p->n_copies; i++)
+        if (p->copy[i].bytes <= bytes)
+            below = fmax(below, p->copy[i].bytes);
+    return below > 0 ? roofline_bandwidth(p, below) : INFINITY;
+}
+
 struct bound roofline_bound(const struct peaks *p, const struct op_desc *d)
 {
     double bytes = roofline_bytes(d), flops = op_flops(d);
@@ -74,16 +83,24 @@ struct bound roofline_bound(const struct peaks *p, const struct op_desc *d)
     return b;
 }
 
+static json_t *noise_or_null(const struct host_noise *n)
+{
+    return isnan(n->seconds) ? NULL : host_noise_json(n);
+}
+
 json_t *peaks_json(const struct peaks *p)
 {
     json_t *copies = json_array(), *flops = json_array();
     for (int i = 0; i < p->n_copies; i++)
-        json_array_append_new(copies, json_pack("{s:f, s:f}", "bytes", p->copy[i].bytes,
-                                                "bytes_per_s", p->copy[i].bytes_per_s));
+        json_array_append_new(copies, json_pack("{s:f, s:f, s:o*}", "bytes", p->copy[i].bytes,
+                                                "bytes_per_s", p->copy[i].bytes_per_s, "noise",
+                                                noise_or_null(&p->copy[i].noise)));
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (p->flops_per_s[t] > 0)
-            json_array_append_new(flops, json_pack("{s:s, s:f}", "type", dtype_str((enum dtype)t),
-                                                   "flops_per_s", p->flops_per_s[t]));
+            json_array_append_new(flops,
+                                  json_pack("{s:s, s:f, s:o*}", "type", dtype_str((enum dtype)t),
+                                            "flops_per_s", p->flops_per_s[t], "noise",
+                                            noise_or_null(&p->noise[t])));
     return json_pack("{s:i, s:s, s:s, s:o, s:o}", "schema", PEAK_SCHEMA, "bench", "peak", "device",
                      p->device, "copy", copies, "flops", flops);
 }
@@ -107,6 +124,7 @@ static enum status read_copies(const json_t *list, struct peaks *p)
         const json_t *o = json_array_get(list, i);
         TRY(read_rate(o, "bytes", &p->copy[i].bytes));
         TRY(read_rate(o, "bytes_per_s", &p->copy[i].bytes_per_s));
+        p->copy[i].noise = host_noise_read(o);
     }
     p->n_copies = (int)n;
     return STATUS_OK;
@@ -118,8 +136,10 @@ static enum status read_flops(const json_t *list, struct peaks *p)
         const json_t *o = json_array_get(list, i);
         const char *type = json_text_at(o, "type");
         for (int t = 0; t < DTYPE_COUNT; t++)
-            if (strcmp(type, dtype_str((enum dtype)t)) == 0)
+            if (strcmp(type, dtype_str((enum dtype)t)) == 0) {
                 TRY(read_rate(o, "flops_per_s", &p->flops_per_s[t]));
+                p->noise[t] = host_noise_read(o);
+            }
     }
     return STATUS_OK;
 }

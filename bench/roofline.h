@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/ops.h"
+#include "results/noise.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@ enum { PEAK_SCHEMA = 1, PEAK_COPIES_MAX = 16, PEAK_DEVICE_MAX = 256 };
 struct peak_copy {
     double bytes;       /* bytes moved per call; if they fit in a cache, the rate is higher */
     double bytes_per_s; /* bytes read and written per second */
+    struct host_noise noise;
 };
 
 struct peaks {
@@ -23,6 +25,7 @@ struct peaks {
     int n_copies;
     struct peak_copy copy[PEAK_COPIES_MAX];
     double flops_per_s[DTYPE_COUNT]; /* GEMM throughput in this type; 0: not measured */
+    struct host_noise noise[DTYPE_COUNT];
 };
 
 /* Returns the least memory traffic of the operation in bytes. Each tensor counts once if it is
@@ -38,6 +41,11 @@ enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);
  * the largest measured copy, returns the rate of that copy. */
 double roofline_bandwidth(const struct peaks *p, double bytes);
 
+/* Returns the highest rate that data of `bytes` may have, since smaller data may be in a faster
+ * cache: that of the largest copy measured with at most `bytes`, or a larger one. INFINITY if no
+ * copy is so small. */
+double roofline_highest(const struct peaks *p, double bytes);
+
 struct bound {
     double memory_s, compute_s;
     double seconds; /* larger of memory_s and compute_s; NaN if a rate was not measured */
@@ -46,8 +54,9 @@ struct bound {
 
 struct bound roofline_bound(const struct peaks *p, const struct op_desc *d);
 
-/* Returns a new object {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s"}],
- * "flops": [{"type", "flops_per_s"}]}, or NULL if memory ran out. */
+/* Returns a new object {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s",
+ * "noise"}], "flops": [{"type", "flops_per_s", "noise"}]}, or NULL if memory ran out. "noise" is
+ * absent if it is not known. */
 json_t *peaks_json(const struct peaks *p);
 
 /* Reads an object of this form from a file. STATUS_DATA for anything else. */

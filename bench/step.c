@@ -19,6 +19,7 @@ struct step_bench {
     int n;               /* number of operations */
     struct event **mark; /* (n + 1) events: before each operation, and after the last one */
     double *seconds;     /* (n, rounds) times of the operations; NULL if nothing is timed */
+    struct host_noise noise;
 };
 
 /* Times a step without waiting between operations. So, on an asynchronous device, the launch of an
@@ -47,11 +48,15 @@ static enum status run_rounds(struct step_bench *b)
     TRY(array_new(&b->mark, b->n + 1));
     for (int i = 0; i <= b->n; i++)
         TRY(b->micro.dev->backend->event_open(b->micro.dev, &b->mark[i]));
-    bar_begin(b->options->timing.bar, b->options->rounds);
-    for (int r = 0; r < b->options->rounds; r++) {
-        TRY(run_round(b, r));
-        bar_step(b->options->timing.bar);
-    }
+    struct quiet q = quiet_begin(&b->options->timing);
+    do {
+        bar_begin(b->options->timing.bar, b->options->rounds);
+        for (int r = 0; r < b->options->rounds; r++) {
+            TRY(run_round(b, r));
+            bar_step(b->options->timing.bar);
+        }
+        TRY(quiet_end(&q, &b->noise));
+    } while (q.again);
     return STATUS_OK;
 }
 
@@ -89,6 +94,7 @@ struct step_line {
     int n;
     double seconds, bytes, flops;
     double bound_s; /* NaN: unknown */
+    double of_peak; /* share of the peak that may be reached; NaN: unknown */
     const char *bound;
 };
 
@@ -101,15 +107,19 @@ static enum status step_line(const struct step_bench *b, int i, struct step_line
     int rounds = b->options->rounds;
     if (b->seconds)
         TRY(stats_of(b->seconds + (size_t)i * (size_t)rounds, rounds, &t));
-    *l = (struct step_line){.info = info,
-                            .n = 1,
-                            .seconds = t.median,
-                            .bytes = roofline_bytes(d),
-                            .flops = op_flops(d),
-                            .bound_s = bound.seconds,
-                            .bound = isnan(bound.seconds) ? "-"
-                                     : bound.compute      ? "compute"
-                                                          : "memory"};
+    *l = (struct step_line){
+        .info = info,
+        .n = 1,
+        .seconds = t.median,
+        .bytes = roofline_bytes(d),
+        .flops = op_flops(d),
+        .bound_s = bound.seconds,
+        .of_peak = bound.compute ? bound.seconds / t.median
+                                 : roofline_bytes(d) / t.median /
+                                       roofline_highest(&b->micro.peaks, roofline_bytes(d)),
+        .bound = isnan(bound.seconds) ? "-"
+                 : bound.compute      ? "compute"
+                                      : "memory"};
     return STATUS_OK;
 }
 
@@ -134,6 +144,7 @@ static void step_columns(struct bench_table *t, const void *line)
     column_real(t, "share", "share", 5, 2, 1, l->bound_s / l->seconds);
     t->absent = false;
     column_text(t, "impl", "implementation", 0, plan->impl);
+    column_noise(t, NULL, l->of_peak);
 }
 
 /* --- sums by kind of operation (only in the text report) --- */
@@ -207,16 +218,17 @@ void step_fusions(const struct bench_options *o, const struct program *p, struct
 
 /* --- the benchmark --- */
 
-static enum status step_print_json(const struct step_bench *b, struct bench_table *lines)
+static enum status step_record(const struct step_bench *b, struct bench_table *lines)
 {
     const struct bench_options *o = b->options;
-    const struct bench_head head = {"step", STEP_SCHEMA, b->micro.about, -1, true};
-    struct bench_table fusions;
+    const struct bench_head head = {"step", STEP_SCHEMA, b->micro.about, b->micro.dev->threads};
+    struct bench_table fusions = {.failed = false};
     json_t *choices;
-    step_fusions(o, network_program(b->net, 0), &fusions);
+    if (o->format != BENCH_CSV)
+        step_fusions(o, network_program(b->net, 0), &fusions);
     TRY(bench_table_take(&fusions, &choices));
     return bench_record_rows(&head,
-                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o}", "net", o->net,
+                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o*}", "net", o->net,
                                        "batch", o->batch, "image_size", o->image_size, "rounds",
                                        o->rounds, "precision", bench_precision(o), "fuse",
                                        fuse_str(o->fuse), "peaks", peaks_json(&b->micro.peaks),
@@ -227,12 +239,13 @@ static enum status step_print_json(const struct step_bench *b, struct bench_tabl
 static enum status step_report(const struct step_bench *b)
 {
     const struct bench_options *o = b->options;
-    struct bench_table t = bench_table_of(o, step_columns, NULL), fusions;
+    struct bench_table t = bench_table_of(o, step_columns, NULL);
     struct step_line l, sum[OP_KIND_COUNT] = {{.n = 0}};
     enum status st;
     if (o->format == BENCH_TEXT)
         fprintf(o->out, "%s, %d px, batch %d on %s\n", o->net, o->image_size, o->batch,
                 b->micro.about);
+    t.noise = b->seconds ? &b->noise : NULL;
     CHECK(step_line(b, 0, &l));
     bench_table_open(&t, &l);
     for (int i = 0; i < b->n; i++) {
@@ -240,12 +253,9 @@ static enum status step_report(const struct step_bench *b)
         add_line(&sum[l.info.plan->desc.kind], &l);
         bench_table_row(&t, &l);
     }
-    if (o->format == BENCH_JSON) {
-        st = step_print_json(b, &t);
-    } else if (o->format == BENCH_TEXT) {
+    if (o->format == BENCH_TEXT)
         print_kinds(b, sum);
-        step_fusions(o, network_program(b->net, 0), &fusions);
-    }
+    st = step_record(b, &t);
 done:
     bench_table_close(&t);
     return st;

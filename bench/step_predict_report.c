@@ -117,7 +117,8 @@ static json_t *sums_json(const struct step_prediction *p)
 static enum status print_json(const struct step_prediction *p, struct bench_table *kernels)
 {
     const struct bench_options *o = p->options;
-    const struct bench_head head = {"step_predict", PREDICT_SCHEMA, p->about, -1, true};
+    const struct bench_head head = {"step_predict", PREDICT_SCHEMA, p->about, -1,
+                                    .time = "predicted"};
     struct bench_table fusions;
     json_t *choices;
     step_fusions(o, network_program(p->net, 0), &fusions);

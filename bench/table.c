@@ -148,6 +148,41 @@ void column_real(struct bench_table *t, const char *name, const char *heading, i
                                 : json_null());
 }
 
+void bench_table_remarks(struct bench_table *t, const struct host_noise *noise, double share,
+                         char text[BENCH_REMARKS_MAX])
+{
+    char why[NOISE_TEXT_MAX];
+    bool disturbed = host_noise_judge(noise, why), shown = disturbed && noise != t->noise;
+    bool above = share > BENCH_SHARE_MAX;
+    t->judged++;
+    t->disturbed += disturbed;
+    t->above += above;
+    snprintf(text, BENCH_REMARKS_MAX, "%s%s%s%s", shown ? "disturbed: " : "", shown ? why : "",
+             shown && above ? "; " : "", above ? "above the measured peak" : "");
+}
+
+void column_noise(struct bench_table *t, const struct host_noise *noise, double share)
+{
+    static const struct host_noise unknown = {.others = NAN, .steal = NAN};
+    const struct host_noise *n = noise ? noise : t->noise ? t->noise : &unknown;
+    char remarks[BENCH_REMARKS_MAX] = "", why[NOISE_TEXT_MAX];
+    if (!t->heading && (n != &unknown || !isnan(share)))
+        bench_table_remarks(t, n, share, remarks);
+    if (t->format == BENCH_CSV) {
+        column_real(t, "others", NULL, 0, 0, 1, n->others);
+        column_real(t, "steal", NULL, 0, 0, 1, n->steal);
+        column_bool(t, "disturbed", host_noise_judge(n, why));
+    }
+    if (t->format == BENCH_MARKDOWN)
+        column_text(t, NULL, "remarks", 0, remarks);
+    else if (t->format == BENCH_TEXT && *remarks)
+        fprintf(t->out, "  %s", remarks);
+    if (t->format == BENCH_JSON && noise)
+        column_json(t, "noise", host_noise_json(noise));
+    if (!isnan(share))
+        column_json(t, "above_peak", json_boolean(share > BENCH_SHARE_MAX));
+}
+
 void column_bool(struct bench_table *t, const char *name, bool value)
 {
     put(t, name, NULL, 0, value ? "1" : "0", false,

@@ -20,6 +20,7 @@
 
 #include "base/bar.h"
 #include "base/status.h"
+#include "results/noise.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -36,6 +37,8 @@ struct bench_table {
     struct bar *bar;     /* progress bar, which is erased before a line is printed; NULL: none */
     bool absent;         /* set by columns(): the next cells have no value in this row. They are
                           * absent from JSON, empty in CSV, and "n/a" in text and Markdown */
+    const struct host_noise *noise; /* of all rows, measured together; NULL: each has its own */
+    int judged, disturbed, above;   /* counted by bench_table_remarks */
     /* Inside table.c: */
     bool heading;         /* the line is the heading */
     int cells;            /* number of cells in the line so far */
@@ -63,6 +66,16 @@ MUST_CHECK enum status bench_table_take(struct bench_table *t, json_t **rows);
  * bench_table_take. */
 void bench_table_close(struct bench_table *t);
 
+#define BENCH_SHARE_MAX 1.05 /* a larger share of a measured peak: the peak is too low */
+
+enum { BENCH_REMARKS_MAX = 512 };
+
+/* Counts a row, and writes to `text` what makes it doubtful: "disturbed: 34.0 % of the processors'
+ * time went to other processes", "above the measured peak"; "" if nothing does. t->noise is only
+ * counted. `share` may be NaN. */
+void bench_table_remarks(struct bench_table *t, const struct host_noise *noise, double share,
+                         char text[BENCH_REMARKS_MAX]);
+
 /* --- cells, for columns() --- */
 
 /* An empty text is printed as "-". */
@@ -74,6 +87,10 @@ void column_int(struct bench_table *t, const char *name, const char *heading, in
  * in text. */
 void column_real(struct bench_table *t, const char *name, const char *heading, int width,
                  int digits, double scale, double value);
+/* The last columns. CSV has the shares of other work; JSON "noise", and "above_peak" if there is a
+ * share of a peak; text and Markdown the remarks. `noise` is NULL if the row was not measured, or
+ * if t->noise has that of all rows. */
+void column_noise(struct bench_table *t, const struct host_noise *noise, double share);
 /* true and false in JSON, 1 and 0 in CSV; absent from text. */
 void column_bool(struct bench_table *t, const char *name, bool value);
 

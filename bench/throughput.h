@@ -57,6 +57,8 @@ struct throughput_row {
     double rate[THROUGHPUT_ROUNDS_MAX]; /* (n) images/s */
     int n;
     struct stats stats;       /* of rate */
+    struct host_noise noise;  /* of the last disturbed turn, or else of the last one; for rows of
+                               * ampscale */
     double seconds;           /* duration of the last turn that gave a result, at most TURN_SECONDS,
                                * because a first turn also plans; 0: none */
     bool cut;                 /* whether the last turn was cut off */

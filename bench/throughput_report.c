@@ -185,6 +185,7 @@ static void throughput_columns(struct bench_table *t, const void *row)
     column_text(t, NULL, "rung", 0, r->n == 0 ? why_of(r) : rung ? rung : "");
     if (r->n == 0 || *r->why)
         column_text(t, "why", NULL, 0, why_of(r));
+    column_noise(t, is_ours(r) && r->n > 0 ? &r->noise : NULL, NAN);
 }
 
 /* --- the record --- */
@@ -268,4 +269,5 @@ void throughput_print(const struct throughput *t)
         print_ratio(t, k);
     }
     fprintf(out, "%d of %d turns\n", t->taken, t->plan.n_turns);
+    bench_warn(&(struct bench_head){.threads = c->options.threads}, &table);
 }

@@ -37,6 +37,7 @@ static enum status take_row(struct throughput *t, const json_t *from)
         row->rate[row->n++] = v;
     }
     t->taken += row->n;
+    row->noise = host_noise_read(from);
     train_ladder_resume(&row->ladder, from);
     return stats_of(row->rate, row->n, &row->stats);
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -246,7 +247,7 @@ static void take_device(struct train_work *w, const struct run *run, struct trai
 
 enum status train_child_interrupted(int signal)
 {
-    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(signal))
+    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signal))
                   : STATUS_OK;
 }
 
@@ -325,6 +326,7 @@ static enum status take_run(struct train_work *w, const char *dir, struct train_
         l->proven = w->budget.measured = true;
         train_ladder_close(l);
         l->fusions = json_deep_copy(json_object_get((*run)->info, "fusions"));
+        l->noise = host_noise_read((*run)->summary);
         return STATUS_OK;
     }
     run_free(*run);

@@ -71,6 +71,7 @@ struct train_ladder {
     char fuse[16];
     json_t *fusions; /* the fusions in the record of the last run that gave a result; owned; NULL:
                       * none */
+    struct host_noise noise; /* of the last run that gave a result */
 };
 
 void train_ladder_close(struct train_ladder *l);

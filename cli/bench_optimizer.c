@@ -29,5 +29,6 @@ const struct cli_command cmd_bench_optimizer = {
              {bench_peak_settings},
              {optimizer_settings}},
     .prints = true,
-    .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
+    .config = &(
+        struct bench_options){.timing = {.within = 0.01, .seconds = 5, .repeats = HARNESS_REPEATS}},
     .bench = bench_optimizer};

@@ -5,7 +5,8 @@
 
 #define SETTINGS_OF struct bench_options
 static const struct setting peak_settings[] = {
-    {"rounds", 0, "N", "5", "Number of calls, at most 64; the fastest one counts",
+    {"rounds", 0, "N", "5",
+     "Least number of calls, at most 64; more until the fastest one is stable",
      AS_INTEGER(rounds, 1, BENCH_ROUNDS_MAX)},
     {"max-mib", 0, "N", NULL,
      "Largest amount of memory to read or write, in MiB (default: larger than every cache)",

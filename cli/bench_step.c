@@ -54,5 +54,5 @@ const struct cli_command cmd_bench_step = {
              {bench_fuse_settings},
              {step_settings}},
     .prints = true,
-    .config = &(struct step_command){.marked = false},
+    .config = &(struct step_command){.options.timing.repeats = HARNESS_REPEATS},
     .work = run_step};

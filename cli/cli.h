@@ -60,6 +60,10 @@ extern const struct cli_command *const cli_commands[];
  * stderr; the caller then returns *exit_code. */
 MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code);
 
+/* Reads a command line as cli_read does, without reporting an error and without --output.
+ * STATUS_USAGE if --help was printed. */
+MUST_CHECK enum status cli_parse(const struct cli_command *c, int argc, char **argv);
+
 /* Runs a command. For a family, runs the command that argv[1] names, prints the help of the family,
  * or reports an unknown command in one line. Returns the exit code. argv[0] is the full name of the
  * command. */

@@ -30,6 +30,7 @@ struct command_line {
     int n_spellings;
     unsigned parse_flags; /* argp's */
     const char *output;   /* --output; NULL: not given */
+    bool silent;          /* --help prints nothing */
     bool shown;           /* --help or the manual's options were printed; the command does no
                            * work */
     int refused;          /* getopt's index in argv after getopt refused an argument */
@@ -187,10 +188,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct command_line *l = state->input;
     switch (key) {
     case 'h':
-        l->shown = help_print(l->command, state->name, l->option, stdout) == STATUS_OK;
+        l->shown = l->silent || help_print(l->command, state->name, l->option, stdout) == STATUS_OK;
         return ECANCELED;
     case KEY_MDOC:
-        l->shown = manual_print(l->command, state->name, l->option, stdout) == STATUS_OK;
+        l->shown =
+            l->silent || manual_print(l->command, state->name, l->option, stdout) == STATUS_OK;
         return ECANCELED;
     case ARGP_KEY_ARG:
         return take_argument(l, arg, state);
@@ -273,12 +275,26 @@ static enum status read_line(struct command_line *l, const struct cli_command *c
     return *status_message() ? STATUS_USAGE /* reported by setting_take */ : say_refused(l, argv);
 }
 
+static enum status command_line_read(struct command_line *l, int argc, char **argv)
+{
+    TRY(add_usage(l, l->command));
+    return read_line(l, l->command, argc, argv);
+}
+
+enum status cli_parse(const struct cli_command *c, int argc, char **argv)
+{
+    struct command_line line = {.command = c, .silent = true};
+    enum status st = command_line_read(&line, argc, argv);
+    if (st == STATUS_OK && line.shown)
+        st = status_fail(STATUS_USAGE, "'--help' only prints the help");
+    command_line_free(&line);
+    return st;
+}
+
 bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code)
 {
     struct command_line line = {.command = c};
-    enum status st = add_usage(&line, c);
-    if (st == STATUS_OK)
-        st = read_line(&line, c, argc, argv);
+    enum status st = command_line_read(&line, argc, argv);
     if (st == STATUS_OK && line.output && !line.shown)
         st = output_open(line.output);
     *exit_code = cli_end(st);

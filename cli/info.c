@@ -36,50 +36,62 @@ static enum status info_network(const struct info_config *c)
     return st;
 }
 
-/* Writes one line about a device: its description, or the reason why it cannot be used. */
-static enum status device_line(const char *spec, char *out, size_t size)
+/* Adds to `types` whether the device computes in each type, or rounds fp32 to it, which says
+ * nothing about the type's speed: {"fp32": "native", "fp16": "emulated"}. Leaves out types that it
+ * refuses.
+ */
+static void add_types(struct device *dev, json_t *types)
 {
-    struct device *dev;
-    enum status st = device_open(spec, 0, &dev);
-    if (st != STATUS_OK) {
-        snprintf(out, size, "%s", status_message());
-        return st;
-    }
-    dev->backend->describe(dev, out, size);
-    device_close(dev);
-    return STATUS_OK;
+    static const enum dtype known[] = {DTYPE_F32, DTYPE_TF32, DTYPE_BF16, DTYPE_F16};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (device_admit(dev, known[i]) == STATUS_OK)
+            json_object_set_new(types, dtype_str(known[i]),
+                                json_string(device_native(dev, known[i]) ? "native" : "emulated"));
 }
 
-static void show_device(const struct info_config *c, json_t *devices, const char *spec,
-                        enum status st, const char *line)
-{
-    bool usable = st == STATUS_OK;
-    if (!c->json)
-        printf("  %-8s %s%s\n", spec, usable ? "" : "not available: ", line);
-    json_array_append_new(devices, json_pack("{s:s, s:b, s:s}", "device", spec, "usable", usable,
-                                             "description", line));
-}
-
-/* Whether GPUs can be counted. If they can, opening a GPU that does not exist fails with
- * STATUS_USAGE. */
-static bool has_gpus(void)
+/* Shows a device, or the reason why it cannot be used; nothing if it does not exist (STATUS_USAGE).
+ */
+static enum status show_device(const struct info_config *c, json_t *devices, const char *spec)
 {
     char line[512];
-    return device_line("cuda:1023", line, sizeof line) == STATUS_USAGE;
+    const char *type, *before = "; ";
+    struct device *dev;
+    json_t *types = json_object(), *how;
+    enum status st = device_open(spec, 0, &dev);
+    bool usable = st == STATUS_OK;
+    snprintf(line, sizeof line, "%s", status_message());
+    if (usable) {
+        dev->backend->describe(dev, line, sizeof line);
+        add_types(dev, types);
+        device_close(dev);
+    }
+    if (st != STATUS_USAGE)
+        json_array_append_new(devices, json_pack("{s:s, s:b, s:s, s:O}", "device", spec, "usable",
+                                                 usable, "description", line, "types", types));
+    if (st != STATUS_USAGE && !c->json) {
+        printf("  %-8s %s%s", spec, usable ? "" : "not available: ", line);
+        json_object_foreach(types, type, how)
+        {
+            printf("%s%s %s", before, type, json_string_value(how));
+            before = ", ";
+        }
+        printf("\n");
+    }
+    json_decref(types);
+    return st;
 }
 
 /* Shows GPU 0, GPU 1 and so on, up to the first index that does not exist. If GPUs cannot be
- * counted, shows the reason. */
+ * counted, not even one that does not exist is known not to exist: shows the reason. */
 static void show_gpus(const struct info_config *c, json_t *devices)
 {
-    char spec[16], line[512];
+    char spec[16];
+    struct device *none;
+    bool counted = device_open("cuda:1023", 0, &none) == STATUS_USAGE;
     for (int i = 0;; i++) {
         snprintf(spec, sizeof spec, "cuda:%d", i);
-        enum status st = device_line(spec, line, sizeof line);
-        if (st == STATUS_USAGE)
-            return; /* no such GPU: the last one was shown */
-        show_device(c, devices, spec, st, line);
-        if (st != STATUS_OK && !has_gpus())
+        enum status st = show_device(c, devices, spec);
+        if (st == STATUS_USAGE || (st != STATUS_OK && !counted))
             return;
     }
 }
@@ -141,11 +153,8 @@ static enum status info_build(const struct info_config *c)
                "devices\n",
                environment_version(), AMPSCALE_BUILD_TYPE, AMPSCALE_COMPILER, comm_mpi_version(),
                jansson_version_str(), zlibVersion());
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        char line[512];
-        enum status st = device_line(specs[i], line, sizeof line);
-        show_device(c, devices, specs[i], st, line);
-    }
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        (void)show_device(c, devices, specs[i]);
     show_gpus(c, devices);
     if (c->json)
         return print_build_json(devices);

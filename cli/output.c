@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static struct atomic_file output; /* the file that stdout is redirected to */
+static const char *output_path;   /* NULL: stdout is not redirected */
 
 static enum status output_fail(const char *path)
 {
@@ -17,6 +18,7 @@ static enum status output_fail(const char *path)
 enum status output_open(const char *path)
 {
     struct stat s;
+    output_path = path;
     if (!*path)
         return status_fail(STATUS_USAGE, "--output '': give the name of a file");
     if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
@@ -37,7 +39,8 @@ enum status output_close(void)
     struct stat s;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         atomic_file_abandon(&output);
-        return status_fail(STATUS_IO, "cannot write the results to standard output");
+        return output_path ? output_fail(output_path)
+                           : status_fail(STATUS_IO, "cannot write the results to standard output");
     }
     if (!output.stream)
         return STATUS_OK;

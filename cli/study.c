@@ -5,10 +5,12 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
+#include "cli/train.h"
 #include "launch/hosts.h"
 #include "report/report.h"
 #include "study/study_collect.h"
 #include "study/study_run.h"
+#include "study/study_values.h"
 
 #include <inttypes.h>
 #include <libgen.h>
@@ -35,7 +37,10 @@ static enum status take_study_hosts(const struct setting *s, const char *text, v
 static const struct setting study_settings[] = {
     {"out", 0, "DIR", NULL, "Folder of the study; an unfinished study in it is resumed",
      AS_TEXT(out)},
-    {"dry-run", 0, NULL, NULL, "Print the command of each run, in order, and run nothing",
+    {"dry-run", 0, NULL, NULL,
+     "Print the command of each run, in order, then the number of runs and cells and, after "
+     "complete "
+     "runs, the time; run nothing",
      AS_SWITCH(dry_run)},
     {"only", 0, "REGEX", NULL,
      "Run only the runs whose CELL/rREPEAT matches this extended regular expression",
@@ -104,7 +109,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     TRY(study_collect(store, command, &analysis));
     enum status st = analysis_write(&analysis, path);
     if (st == STATUS_OK)
-        study_print(&analysis, stdout);
+        st = study_print(&analysis, stdout);
     *whole = true;
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
@@ -159,24 +164,35 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     return st == STATUS_OK ? check_left(a, &left, whole) : st;
 }
 
+static enum status dry_run(const struct arguments *a, const struct study_plan *plan,
+                           const regex_t *only)
+{
+    const struct study_store store = {
+        .plan = plan, .dir = a->out ? a->out : plan->spec->name, .lock = -1};
+    const struct study_options how = {.only = only, .retry = a->retry};
+    return study_dry_run(&store, &how, stdout);
+}
+
 static enum status run(const struct arguments *a, const struct study_spec *spec)
 {
     struct study_plan plan;
-    regex_t only;
-    if (a->only && regcomp(&only, a->only, REG_EXTENDED | REG_NOSUB) != 0)
+    regex_t pattern, *only = a->only ? &pattern : NULL;
+    if (only && regcomp(only, a->only, REG_EXTENDED | REG_NOSUB) != 0)
         return status_fail(STATUS_USAGE, "--only '%s' is not a regular expression", a->only);
     enum status st = study_plan_make(spec, &plan);
     plan.hosts = &a->hosts;
     if (st == STATUS_OK && a->hosts.n > 0 && spec->launcher)
         st = status_fail(STATUS_USAGE,
                          "--hosts has no effect: the study starts ranks by its own 'launcher'");
-    if (st == STATUS_OK && a->dry_run)
-        st = study_plan_print(&plan, a->out ? a->out : spec->name, stdout);
-    else if (st == STATUS_OK)
-        st = work(a, &plan, a->only ? &only : NULL);
+    if (st == STATUS_OK && !a->analyse)
+        st = study_values_check(&plan, a->study, train_check_line);
+    if (st == STATUS_OK && only)
+        st = study_only_check(&plan, only, a->only);
+    if (st == STATUS_OK)
+        st = a->dry_run ? dry_run(a, &plan, only) : work(a, &plan, only);
     study_plan_free(&plan);
-    if (a->only)
-        regfree(&only);
+    if (only)
+        regfree(only);
     return st;
 }
 
@@ -187,11 +203,11 @@ static enum status study_of_arguments(const struct arguments *a)
         return status_fail(STATUS_USAGE, "no study: give a file, or a preset: quick or hal");
     if (a->print)
         return preset_print(study_presets, a->study, stdout);
-    if (!a->out && !a->dry_run)
-        return status_fail(STATUS_USAGE, "no folder for the runs: give --out DIR");
     TRY(plot_size_check(&a->pictures));
     TRY(study_spec_load(a->study, &spec));
-    enum status st = run(a, &spec);
+    enum status st = a->out || a->dry_run
+                         ? run(a, &spec)
+                         : status_fail(STATUS_USAGE, "no folder for the runs: give --out DIR");
     study_spec_free(&spec);
     return st;
 }

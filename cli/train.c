@@ -1,5 +1,7 @@
 /* ampscale train: trains a network; it has the flags of pytorch/examples' imagenet, and more. */
 #include "cli/train.h"
+
+#include "model/graph.h"
 #include "runners/on_save.h"
 #include "runners/trainer.h"
 
@@ -9,6 +11,10 @@ static const struct setting live_settings[] = {
      AS_TEXT(tensorboard), .group = TRAIN_GROUP_RUN},
     {"prometheus", 0, "FILE", NULL, "Also keep a Prometheus textfile for node_exporter up to date",
      AS_TEXT(prometheus), .group = TRAIN_GROUP_RUN},
+    {"run-name", 0, "NAME", NULL,
+     "Name of the run in these files (default: for TensorBoard the last part of --out, for "
+     "Prometheus --out)",
+     AS_TEXT(run_name), .group = TRAIN_GROUP_RUN},
     {0},
 };
 
@@ -22,13 +28,30 @@ static enum status train(struct train_command *t, int argc, char **argv)
     return st;
 }
 
+static struct train_command train_command_default(void)
+{
+    return (struct train_command){.config = train_config_default(),
+                                  .live = {.warnings = stderr},
+                                  .torch = {.local_rank = -1, .world_size = -1, .rank = -1}};
+}
+
+enum status train_check_line(int argc, char **argv)
+{
+    struct train_command *t = cmd_train.config;
+    struct graph *graph = NULL;
+    *t = train_command_default();
+    TRY(cli_parse(&cmd_train, argc, argv));
+    TRY(train_config_check(&t->config));
+    enum status st = graph_build(t->config.arch, t->config.classes, t->config.image_size, &graph);
+    graph_free(graph);
+    return st == STATUS_INVALID ? STATUS_USAGE : st;
+}
+
 static int run_train(const struct cli_command *c, int argc, char **argv)
 {
     struct train_command *t = c->config;
     int exit_code;
-    *t = (struct train_command){.config = train_config_default(),
-                                .live = {.warnings = stderr},
-                                .torch = {.local_rank = -1, .world_size = -1, .rank = -1}};
+    *t = train_command_default();
     if (!cli_read(c, argc, argv, &exit_code))
         return exit_code;
     if (t->config.on_save_helper)

@@ -30,6 +30,10 @@ struct train_command {
 
 extern const struct setting torch_settings[];
 
+/* Checks a command line of `ampscale train` without training; argv[0] is "ampscale train".
+ * STATUS_USAGE: train refuses it. Data, files and devices are not looked for. */
+MUST_CHECK enum status train_check_line(int argc, char **argv);
+
 /* Sets, from the flags of PyTorch's scripts, the devices and the place of this process in its job.
  * With --multiprocessing-distributed the function replaces the process by `ampscale launch`, which
  * starts the ranks of this node with the same command line. */

@@ -20,14 +20,14 @@ struct table {
             offsetof(struct run, n)                                                                \
     }
 
-static void put_rows(FILE *out, const struct table *t, const struct run *run)
+static void put_rows(FILE *out, const struct table *t, const struct run *run, const char *name)
 {
     int64_t n;
     const char *row;
     memcpy(&row, (const char *)run + t->rows, sizeof row);
     memcpy(&n, (const char *)run + t->count, sizeof n);
     for (int64_t i = 0; i < n; i++, row += t->size) {
-        text_print_csv(out, run->name);
+        text_print_csv(out, name);
         for (int k = 0; k < t->schema->n; k++) {
             char number[SCHEMA_NUMBER_MAX];
             schema_number(&t->schema->field[k], row, number);
@@ -49,7 +49,7 @@ static enum status put_table(const struct table *t, const struct run *const *run
         fprintf(f.stream, ",%s", t->schema->field[k].name);
     fputs("\r\n", f.stream);
     for (int i = 0; i < n; i++)
-        put_rows(f.stream, t, run[i]);
+        put_rows(f.stream, t, run[i], export_name(o, run[i]));
     return export_put(o, &f);
 }
 

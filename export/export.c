@@ -14,12 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-const char *export_format_str(enum export_format f)
-{
-    static const char *const name[EXPORT_FORMATS] = {"tensorboard", "mlperf", "prometheus", "csv"};
-    return name[f];
-}
-
 double export_started(const struct run *run)
 {
     struct tm tm = {0};
@@ -43,9 +37,9 @@ bool walk_next(struct walk *w, const struct step_record **step, const struct epo
     return epochs_left;
 }
 
-void export_wrote(const struct export_options *o, const char *path)
+const char *export_name(const struct export_options *o, const struct run *run)
 {
-    text_print(o->written, "%s", path);
+    return o->run_name ? o->run_name : o->format == EXPORT_PROMETHEUS ? run->dir : run->name;
 }
 
 enum status export_put(const struct export_options *o, struct atomic_file *f)
@@ -55,7 +49,7 @@ enum status export_put(const struct export_options *o, struct atomic_file *f)
         st = atomic_file_commit(f);
     atomic_file_abandon(f);
     if (st == STATUS_OK)
-        export_wrote(o, f->path);
+        text_print(o->written, "%s", f->path);
     return st;
 }
 
@@ -106,9 +100,9 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
         tensorboard_name(name, export_started(run[i]),
                          json_text_or(json_object_get(run[i]->info, "host"), "hostname", "host"),
                          "export");
-        TRY(path_format(path, sizeof path, "%s/%s", o->out, run[i]->name));
+        TRY(path_format(path, sizeof path, "%s/%s", o->out, export_name(o, run[i])));
         TRY(dir_make(path));
-        TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, run[i]->name, name));
+        TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, export_name(o, run[i]), name));
         TRY(atomic_file_open(&f, path));
         enum status st = put_events(f.stream, run[i]);
         if (st == STATUS_OK)
@@ -131,7 +125,7 @@ enum status export_prometheus(const struct run *const *run, int n, const struct 
         const struct step_record *step;
         const struct epoch_record *epoch;
         p[i] = (struct prometheus_run){
-            .name = run[i]->name,
+            .name = export_name(o, run[i]),
             .arch = run_config_text(run[i], "arch", ""),
             .precision = run_config_text(run[i], "precision", ""),
             .mode = run_config_text(run[i], "mode", ""),
@@ -158,15 +152,18 @@ done:
     return st;
 }
 
-static enum status check_names(const struct run *const *run, int n, enum export_format format)
+static enum status check_names(const struct run *const *run, int n, const struct export_options *o)
 {
+    if (o->run_name && n > 1)
+        return status_fail(STATUS_USAGE, "--run-name names only one run, but %d were given", n);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
-            if (strcmp(run[i]->name, run[j]->name) == 0)
-                return status_fail(STATUS_USAGE,
-                                   "'%s' and '%s' have the same name, but %s distinguishes runs by "
-                                   "name; export them one by one",
-                                   run[j]->dir, run[i]->dir, export_format_str(format));
+            if (strcmp(export_name(o, run[i]), export_name(o, run[j])) == 0)
+                return status_fail(
+                    STATUS_USAGE,
+                    "'%s' and '%s' have the same name, but the output distinguishes runs by "
+                    "name; export them one by one, with --run-name",
+                    run[j]->dir, run[i]->dir);
     return STATUS_OK;
 }
 
@@ -179,6 +176,6 @@ enum status export_runs(const struct run *const *run, int n, const struct export
         [EXPORT_PROMETHEUS] = export_prometheus,
         [EXPORT_CSV] = export_csv,
     };
-    TRY(check_names(run, n, o->format));
+    TRY(check_names(run, n, o));
     return export[o->format](run, n, o);
 }

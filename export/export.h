@@ -28,22 +28,22 @@ enum export_format {
 
 struct export_options {
     enum export_format format;
-    const char *out; /* path of a file or of a folder, depending on the format; created if
-                      * missing */
-    bool closed;     /* mlperf: use the closed division instead of the open one */
-    FILE *written;   /* receives the names of the files, one per line */
-    FILE *warnings;  /* receives a line if a run does not meet the format's rules; NULL: no
-                      * warnings */
+    const char *out;      /* path of a file or of a folder, depending on the format; created if
+                           * missing */
+    const char *run_name; /* name of the one run in the output; NULL: for prometheus the folder as
+                           * given, else its last part */
+    bool closed;          /* mlperf: use the closed division instead of the open one */
+    FILE *written;        /* receives the names of the files, one per line */
+    FILE *warnings;       /* receives a line if a run does not meet the format's rules; NULL: no
+                           * warnings */
     /* Called before a file is put in place. If it fails, the export ends. NULL: no function is
      * called. */
     enum status (*proceed)(void);
 };
 
-const char *export_format_str(enum export_format f); /* "tensorboard" ... */
-
 /* Exports n >= 1 runs together. STATUS_USAGE if two runs have the same name and the format
- * identifies runs by name, or if n > 1 and the format is for one run. STATUS_DATA if a run lacks
- * data. */
+ * identifies runs by name, or if n > 1 and the format or run_name is for one run. STATUS_DATA if a
+ * run lacks data. */
 MUST_CHECK enum status export_runs(const struct run *const *run, int n,
                                    const struct export_options *o);
 

@@ -14,8 +14,8 @@ struct walk {
  * the end. */
 bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch);
 
-/* Writes the name of a completed file to o->written. */
-void export_wrote(const struct export_options *o, const char *path);
+/* The name by which the output identifies a run. */
+const char *export_name(const struct export_options *o, const struct run *run);
 
 /* Moves the file to its final name and writes this name to o->written. After a failure, removes the
  * file. */

@@ -16,6 +16,8 @@
 struct live_config {
     const char *tensorboard; /* folder; NULL: no event files. Must outlive the run */
     const char *prometheus;  /* file; NULL: no textfile. Must outlive the run */
+    const char *run_name;    /* name of the run in both; NULL: for the textfile the folder as given,
+                              * for event files its last part. Must outlive the run */
     FILE *warnings;
 };
 

@@ -1,7 +1,8 @@
 /* Writes the states of runs in Prometheus' text format, version 0.0.4, for node_exporter's textfile
  * collector.
  *
- * The name of every metric begins with "ampscale_", and every metric has the label "run".
+ * The name of every metric begins with "ampscale_", and every metric has the label "run", the
+ * run's name or, without one, its folder as given: the last part of a path may occur twice.
  * ampscale_run_info has the configuration of the run. Samples have no timestamps, because the
  * collector refuses them; the time of the last record is a separate metric. */
 #pragma once

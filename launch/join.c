@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/stop.h"
 #include "comm/control.h"
 #include "launch/parts.h"
 
@@ -30,7 +31,7 @@ static enum status check_signals(const void *context)
 {
     const struct launch *l = context;
     int signo = process_signals_received(&l->signals);
-    return signo ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(signo))
+    return signo ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signo))
                  : STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 /* The launcher: checks its configuration, creates the logs, starts the job and restarts it. */
 #include "base/host.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "comm/comm.h"
 #include "comm/control.h"
@@ -36,7 +37,7 @@ static enum status ask_mpirun(struct launch *l)
     close(file);
     TRY(st);
     if (end.received)
-        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end.received));
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end.received));
     if (end.late)
         return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", argv[0]);
     if (end.code == PROCESS_NOT_STARTED)

@@ -1,5 +1,6 @@
 /* Finds architectures by name, and builds their graphs. */
 #include "base/array.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "model/builder.h"
 
@@ -20,13 +21,17 @@ static const struct arch *arch_at(int i)
 
 static enum status arch_find(const char *name, const struct arch **arch)
 {
-    char known[512] = "";
+    char known[512] = "", meant[96];
+    struct nearest near = nearest_to(name);
     for (int i = 0; (*arch = arch_at(i)); i++) {
         if (strcmp((*arch)->name, name) == 0)
             return STATUS_OK;
+        nearest_offer(&near, (*arch)->name, strlen((*arch)->name));
         text_join(known, sizeof known, ", ", "%s", (*arch)->name);
     }
-    return status_fail(STATUS_USAGE, "unknown network '%.40s'; known: %s", name, known);
+    nearest_say(&near, "", meant, sizeof meant);
+    return status_fail(STATUS_USAGE, "unknown network '%.40s'%s%s known: %s", name, meant,
+                       *meant ? "" : ";", known);
 }
 
 /* Builds the graph of `a`. If the image is too small for a layer, sets `small` to the layer's name.

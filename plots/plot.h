@@ -20,7 +20,9 @@
  *   efficiency            percent of perfect scaling, by throughput and by wall-clock time
  *   scaling_weak          images per second and device, with a fixed batch per device
  *   scaling_strong        speed-up, with a fixed batch over all devices
- *   accuracy              top-1 and top-5 of the last validation against devices
+ *   top1_train, top1_val, top5_train, top5_val
+ *                         accuracy of training and of validation against epochs: for each cell the
+ *                         median of its repeats, and a band from the lowest to the highest
  *   IO                    bytes per second that the loaders read, and that storage delivered,
  *                         against devices
  *   cell_split            the parts of a step's time, one bar for each cell
@@ -82,9 +84,10 @@ struct plot_options {
     double ema;                /* weight of the earlier values in the moving average of the curves
                                 * against epochs, 0 <= ema < 1; 0: no average */
     const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
-    const char *const *series; /* (runs) names of the runs' series. Runs of a series have the same
-                                * colour. NULL: runs that differ only in their seeds are a series.
-                                * If there is only one series, each run has its own colour */
+    const char *const *series; /* (runs) names of the runs' series in a study, which draws the
+                                * figures of accuracy itself. Runs of a series have the same colour.
+                                * NULL: runs that differ only in their seeds are a series. If there
+                                * is only one series, each run has its own colour */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
     FILE *left_out;            /* gets lines that name the figures without data and give the numbers
@@ -98,7 +101,7 @@ MUST_CHECK enum status plot_size_check(const struct plot_size *size);
 MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const char *out,
                                  const struct plot_options *options);
 
-/* Removes the figures of runs that an earlier call drew into `out`. */
+/* Removes the figures of runs, except those of accuracy, that an earlier call drew into `out`. */
 MUST_CHECK enum status plot_runs_remove(const char *out);
 
 /* Draws a study (NULL: none) and `n` published series in common figures. If there are too many

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The templates of plots/templates, compiled in. */
 extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[], plot_split[],
@@ -68,13 +69,19 @@ static enum status pause_that_shows(const struct run *run, double *gap_s)
     return st;
 }
 
+/* Whether figure k is of accuracy. A study draws these four itself, of all cells and repeats. */
+static bool is_of_study(int k)
+{
+    return figures[k].unit && strcmp(figures[k].unit, "%") == 0;
+}
+
 /* Writes one line with the names of all figures without data. Most runs lack some data, so there is
  * not a line for each figure. */
-static void say_left_out(const bool some[], FILE *out)
+static void say_left_out(const bool some[], bool of_study, FILE *out)
 {
     const char *before = "Skipped, no data: ";
     for (int k = 0; out && k < N_FIGURES; k++) {
-        if (some[k])
+        if (some[k] || (of_study && is_of_study(k)))
             continue;
         fprintf(out, "%s%s", before, figures[k].name);
         before = ", ";
@@ -87,6 +94,9 @@ static enum status figures_make(const struct drawing *d, const char *out)
 {
     bool some[N_FIGURES], any = false;
     for (int k = 0; k < N_FIGURES; k++) {
+        some[k] = false;
+        if (d->options->series && is_of_study(k))
+            continue;
         TRY(figure_remove(&figures[k], out));
         TRY(figure_write(d, &figures[k], &some[k]));
         any = any || some[k];
@@ -97,14 +107,15 @@ static enum status figures_make(const struct drawing *d, const char *out)
         if (some[k])
             TRY(figure_draw(d, &figures[k], out));
     }
-    say_left_out(some, d->options->left_out);
+    say_left_out(some, d->options->series, d->options->left_out);
     return STATUS_OK;
 }
 
 enum status plot_runs_remove(const char *out)
 {
     for (int k = 0; k < N_FIGURES; k++)
-        TRY(figure_remove(&figures[k], out));
+        if (!is_of_study(k))
+            TRY(figure_remove(&figures[k], out));
     return STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Draws the figures of a study: curves of a quantity by number of devices, and bars of the parts of
- * a step. */
+/* Draws the figures of a study: lines of a quantity by number of devices, learning curves, and bars
+ * of the parts of a step. */
 #include "base/text.h"
 #include "plots/study_axis.h"
 #include "plots/study_panels.h"
@@ -24,6 +24,7 @@ struct study_figure {
     enum lines_of lines;
     bool is_side_by_side; /* points of different lines are drawn side by side, because their values
                            * often coincide */
+    bool is_curve;        /* the x axis is of epochs, and there is a line for each cell */
     bool is_sloped;       /* the ideal varies with the number of devices. Points are not moved
                            * sideways, because they could cross the line of the ideal */
     struct axis axis[AXES];
@@ -50,7 +51,8 @@ static bool is_drawn(const struct study_line *l, const struct study_figure *f)
     return false;
 }
 
-/* Writes rows: the number of devices, then for each axis the middle, low, high and ideal value. */
+/* Writes rows: the number of devices or of epochs, then for each axis the middle, low, high and
+ * ideal value. */
 static enum status line_table(const struct study_drawing *d, const struct study_figure *f, int i)
 {
     const struct study_line *l = &d->lines->line[i];
@@ -58,7 +60,7 @@ static enum status line_table(const struct study_drawing *d, const struct study_
     TRY(figure_table(&d->drawing, &f->figure, i, &table));
     for (int k = 0; k < l->n; k++) {
         const struct study_point *p = &l->point[k];
-        fprintf(table.stream, "%.9g", p->devices);
+        fprintf(table.stream, "%.9g", p->x);
         for (int m = 0; m < AXES; m++) {
             const struct study_value *v = &p->value[f->axis[m].quantity];
             const double of[] = {v->mid, v->low, v->high, v->ideal};
@@ -130,11 +132,16 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
         axis_set(vars, &f->axis[m], m, r);
         axes += m == 0 || isfinite(r.high); /* a second axis without values is not drawn */
     }
-    TRY(axis_devices_set(vars, d->lines, d->drawn, axes * d->panels->n > 1));
+    figure_set(vars, "mark_every", 1);
+    figure_set(vars, "is_curve", f->is_curve);
+    if (f->is_curve)
+        axis_epochs_set(vars, d->lines, d->drawn);
+    else
+        TRY(axis_devices_set(vars, d->lines, d->drawn, axes * d->panels->n > 1));
     figure_set(vars, "axes", axes);
     figure_set(vars, "has_bars", bars);
     figure_set(vars, "is_side_by_side", !f->is_sloped && (bars || f->is_side_by_side));
-    figure_set(vars, "has_ideal", f->axis[0].quantity < QUANTITY_TOP1);
+    figure_set(vars, "has_ideal", f->axis[0].quantity < QUANTITY_READ);
     panels_set(vars, d, f);
     entries_set(vars, d, has);
     return STATUS_OK;
@@ -147,11 +154,18 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
                .prepare = figure_lines,                                                            \
                .fits_half = true}
 
+#define CURVES(which, file, text)                                                                  \
+    {                                                                                              \
+        LINES(file, text), .is_curve = true, .axis = {                                             \
+            {QUANTITY_ACCURACY + ANALYSIS_##which, "Accuracy (%)"}                                 \
+        }                                                                                          \
+    }
+
 static const struct study_figure figures[] = {
     {LINES("training_throughput", "Training throughput"), .is_sloped = true,
      .axis = {{QUANTITY_RATE, "Images per second", AXIS_LOG}}},
-    {LINES("training_time", "Training time"), .is_sloped = true,
-     .axis = {{QUANTITY_TIME, "Time of the whole training (s)", AXIS_LOG}}},
+    {LINES("training_time", "Time of a run"), .is_sloped = true,
+     .axis = {{QUANTITY_TIME, "Time of the whole run (s)", AXIS_LOG}}},
     {LINES("efficiency", "Scaling efficiency"),
      .axis = {{QUANTITY_EFFICIENCY, "By throughput (%)", AXIS_FROM_ZERO},
               {QUANTITY_EFFICIENCY_WALL, "By wall-clock time (%)", AXIS_FROM_ZERO}}},
@@ -162,8 +176,10 @@ static const struct study_figure figures[] = {
     {LINES("IO", "Input: read by the loaders, fetched from storage"), .is_side_by_side = true,
      .axis = {{QUANTITY_READ, "Loaders (MB/s)", AXIS_FROM_ZERO},
               {QUANTITY_STORAGE, "Storage (MB/s)", AXIS_FROM_ZERO}}},
-    {LINES("accuracy", "Accuracy of the last validation"), .is_side_by_side = true,
-     .axis = {{QUANTITY_TOP1, "Top-1 (%)"}, {QUANTITY_TOP5, "Top-5 (%)"}}},
+    CURVES(TOP1_TRAIN, "top1_train", "Top-1 accuracy of training"),
+    CURVES(TOP1_VAL, "top1_val", "Top-1 accuracy of validation"),
+    CURVES(TOP5_TRAIN, "top5_train", "Top-5 accuracy of training"),
+    CURVES(TOP5_VAL, "top5_val", "Top-5 accuracy of validation"),
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
@@ -234,10 +250,16 @@ static void panels_make(const struct study_lines *l, const bool drawn[], struct 
     p->n = n > 0 ? n : 1;
 }
 
-static enum status lines_make(const struct study_drawing *common, const char *out, bool *any)
+/* `lines` are those of the series, `curves` those of the cells. */
+static enum status lines_make(const struct study_drawing *common, const struct study_lines *lines,
+                              const struct study_lines *curves, const char *out, bool *any)
 {
     for (int k = 0; k < N_FIGURES; k++) {
         struct study_drawing d = *common;
+        d.lines = figures[k].is_curve ? curves : lines;
+        /* An analysis of an earlier version has no curves: pictures of its runs stay. */
+        if (figures[k].is_curve && curves->n == 0)
+            continue;
         struct study_panels panels;
         bool drawn[STUDY_LINES_MAX];
         for (int i = 0; i < d.lines->n; i++)
@@ -267,12 +289,20 @@ static enum status cells_make(const struct study_drawing *common, const char *ou
     return figure_make(&d.drawing, &cells_figure, out, any);
 }
 
-static void say_left_out(const struct analysis *a, int published, FILE *out)
+static void say_left_out(const struct study_lines *lines, const struct study_lines *curves,
+                         const struct analysis *a, FILE *out)
 {
-    int64_t series = (a ? a->n_series : 0) + published, cells = a ? a->n_cells : 0;
-    if (out && series > STUDY_LINES_MAX)
-        fprintf(out, "%" PRId64 " of %" PRId64 " series are not drawn\n", series - STUDY_LINES_MAX,
-                series);
+    int64_t cells = a ? a->n_cells : 0;
+    if (out && lines->left_out > 0)
+        fprintf(out, "%" PRId64 " of %" PRId64 " series are not drawn\n", lines->left_out,
+                lines->left_out + lines->n);
+    if (out && a && curves->n == 0)
+        fprintf(out,
+                "top1_train, top1_val, top5_train, top5_val: skipped, the analysis has no curves; "
+                "if it is of an earlier version, the study's command with --analyse adds them\n");
+    if (out && curves->left_out > 0)
+        fprintf(out, "curves: %" PRId64 " of %" PRId64 " cells are not drawn\n", curves->left_out,
+                curves->left_out + curves->n);
     if (out && cells > CELLS_MAX)
         fprintf(out, "cell_split: %" PRId64 " of %" PRId64 " cells are not drawn\n",
                 cells - CELLS_MAX, cells);
@@ -321,19 +351,24 @@ enum status plot_study(const struct analysis *a, const struct published_series *
                        int n, const char *out, const struct plot_options *options)
 {
     enum status st;
-    struct study_lines lines = {.n = 0};
-    struct study_drawing d = {
-        .drawing = {.options = options, .title = options->title}, .lines = &lines, .analysis = a};
+    struct study_lines lines = {.n = 0}, curves = {.n = 0};
+    struct study_drawing d = {.drawing = {.options = options, .title = options->title},
+                              .analysis = a};
     bool any = false;
     CHECK(path_format(d.drawing.data, sizeof d.drawing.data, "%s/data", out));
     CHECK(dir_make(d.drawing.data));
     CHECK(lines_of(&lines, a, published, n));
-    say_left_out(a, n, options->left_out);
-    CHECK(lines_make(&d, out, &any));
+    if (a)
+        CHECK(study_lines_add_cells(&curves, a));
+    /* earlier versions drew "accuracy" in place of the curves */
+    CHECK(figure_remove(&(struct figure){.name = "accuracy"}, out));
+    say_left_out(&lines, &curves, a, options->left_out);
+    CHECK(lines_make(&d, &lines, &curves, out, &any));
     CHECK(cells_make(&d, out, &any));
     if (!any)
         st = status_fail(STATUS_DATA, "nothing to draw: no cell of the study has a result");
 done:
     study_lines_free(&lines);
+    study_lines_free(&curves);
     return st;
 }

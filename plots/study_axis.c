@@ -143,7 +143,7 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
     TRY(array_new(&x, most));
     for (int i = 0; i < l->n; i++)
         for (int k = 0; drawn[i] && k < l->line[i].n; k++)
-            x[n++] = l->line[i].point[k].devices;
+            x[n++] = l->line[i].point[k].x;
     stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
     /* If the ratio of two ticks is below this factor, their numbers overlap. */
@@ -160,4 +160,15 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
     figure_set(vars, "x_high", high);
     free(x);
     return STATUS_OK;
+}
+
+void axis_epochs_set(FILE *vars, const struct study_lines *l, const bool *drawn)
+{
+    double last = 1;
+    for (int i = 0; i < l->n; i++)
+        if (drawn[i] && l->line[i].n > 0)
+            last = fmax(last, l->line[i].point[l->line[i].n - 1].x);
+    figure_set(vars, "x_low", 0.5);
+    figure_set(vars, "x_high", last + fmax(0.5, 0.02 * last));
+    figure_set(vars, "mark_every", 1 + floor(last / 12));
 }

@@ -43,3 +43,7 @@ void axis_set(FILE *vars, const struct axis *a, int number, struct range r);
  * of devices, as many as fit. `narrow`: the axis is half as wide as the figure. */
 MUST_CHECK enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool *drawn,
                                         bool narrow);
+
+/* Writes x_low, x_high and ticks for an axis of epochs, and mark_every: a point of a curve is
+ * marked for every so many epochs. */
+void axis_epochs_set(FILE *vars, const struct study_lines *l, const bool *drawn);

@@ -31,10 +31,10 @@ static struct study_value measured(const struct analysis_measure *m)
     return (struct study_value){.mid = m->median, .low = m->low, .high = m->high, .ideal = NAN};
 }
 
-static struct study_point *point_add(struct study_line *l, double devices)
+static struct study_point *point_add(struct study_line *l, double x)
 {
     struct study_point *p = &l->point[l->n++];
-    p->devices = devices;
+    p->x = x;
     for (int q = 0; q < QUANTITIES; q++)
         p->value[q] = unknown;
     return p;
@@ -48,7 +48,7 @@ static void rates_complete(struct study_point *p, const struct study_point *firs
     struct study_value *v = p->value, *rate = &v[QUANTITY_RATE];
     double per_first = first->value[QUANTITY_RATE].mid;
     rate->ideal = 100 * rate->mid / v[QUANTITY_EFFICIENCY].mid;
-    v[QUANTITY_PER_DEVICE] = scaled(rate, 1 / p->devices);
+    v[QUANTITY_PER_DEVICE] = scaled(rate, 1 / p->x);
     v[QUANTITY_SPEEDUP] = scaled(rate, 1 / per_first);
     double spread = v[QUANTITY_EFFICIENCY].mid / rate->mid;
     v[QUANTITY_EFFICIENCY].low = rate->low * spread;
@@ -57,18 +57,25 @@ static void rates_complete(struct study_point *p, const struct study_point *firs
     v[QUANTITY_TIME].ideal = v[QUANTITY_TIME].mid * v[QUANTITY_EFFICIENCY_WALL].mid / 100;
 }
 
-static void cell_add(struct study_line *l, const struct analysis_cell *c)
+/* Returns the efficiency of the cell relative to the first cell of the line, percent. */
+static double efficiency(const struct analysis_cell *c, const struct analysis_measure *of,
+                         const struct analysis_cell *first, const struct analysis_measure *base)
+{
+    return 100 * of->median / base->median * (double)first->devices / (double)c->devices;
+}
+
+static void cell_add(struct study_line *l, const struct analysis_cell *c,
+                     const struct analysis_cell *first)
 {
     struct study_point *p = point_add(l, (double)c->devices);
     struct study_value *v = p->value;
     v[QUANTITY_RATE] = measured(&c->images_per_s);
     v[QUANTITY_TIME] = measured(&c->seconds);
-    v[QUANTITY_EFFICIENCY] = only(100 * c->efficiency);
+    v[QUANTITY_EFFICIENCY] = only(efficiency(c, &c->images_per_s, first, &first->images_per_s));
     v[QUANTITY_EFFICIENCY_WALL] = measured(&c->wall);
     v[QUANTITY_EFFICIENCY_WALL] =
-        scaled(&v[QUANTITY_EFFICIENCY_WALL], 100 * c->efficiency_wall / c->wall.median);
-    v[QUANTITY_TOP1] = only(c->top1);
-    v[QUANTITY_TOP5] = only(c->top5);
+        scaled(&v[QUANTITY_EFFICIENCY_WALL],
+               efficiency(c, &c->wall, first, &first->wall) / c->wall.median);
     v[QUANTITY_READ] = only(1e-6 * c->io.bytes_per_s);
     v[QUANTITY_STORAGE] = only(1e-6 * c->io.storage_bytes_per_s);
     rates_complete(p, &l->point[0]);
@@ -90,10 +97,11 @@ static const struct analysis_cell *last_of(const struct analysis *a, int64_t ser
 }
 
 /* Sets all keys except the batch. study_labels_make sets the batch if a label needs it. */
-static void keys_set(struct study_line *l, const struct analysis_cell *c)
+static void keys_set(struct study_line *l, const struct analysis_cell *c, const char *scaling)
 {
+    char precision[ANALYSIS_TEXT_SIZE];
     const char *const text[STUDY_KEYS] = {
-        c->mode, c->precision, c->arch, c->data, analysis_scaling_str(c->scaling), ""};
+        c->mode, analysis_precision_label(c, precision), c->arch, c->data, scaling, ""};
     for (int k = 0; k < STUDY_KEYS; k++)
         text_clean(l->key[k], STUDY_KEY_MAX, text[k]);
 }
@@ -148,19 +156,57 @@ static void study_labels_make(const struct analysis *a, struct study_lines *l)
 
 enum status study_lines_add(struct study_lines *l, const struct analysis *a)
 {
+    l->left_out += a->n_series > STUDY_LINES_MAX ? a->n_series - STUDY_LINES_MAX : 0;
     for (int64_t i = 0; i < a->n_series && l->n < STUDY_LINES_MAX; i++) {
         const struct analysis_series *s = &a->series[i];
-        const struct analysis_cell *last = last_of(a, i);
+        const enum analysis_scaling scaling = analysis_series_scaling(a, i);
         struct study_line *line;
         TRY(line_open(l, s->n, &line));
-        line->is_strong = last->scaling == ANALYSIS_STRONG;
+        line->is_strong = scaling == ANALYSIS_STRONG;
         line->is_weak = !line->is_strong;
-        keys_set(line, last);
+        keys_set(line, last_of(a, i), analysis_scaling_str(scaling));
         for (int64_t k = 0; k < s->n; k++)
             if (a->cell[s->cell[k]].images_per_s.n > 0)
-                cell_add(line, &a->cell[s->cell[k]]);
+                cell_add(line, &a->cell[s->cell[k]], &a->cell[s->cell[0]]);
     }
     study_labels_make(a, l);
+    return STATUS_OK;
+}
+
+/* A single repeat, or equal ones, have no bar. */
+static void epoch_add(struct study_line *l, const struct analysis_epoch *e)
+{
+    struct study_point *p = point_add(l, (double)e->epoch);
+    for (int k = 0; k < ANALYSIS_ACCURACIES; k++) {
+        struct study_value *v = &p->value[QUANTITY_ACCURACY + k];
+        v->mid = e->accuracy[k].median;
+        if (e->accuracy[k].low < e->accuracy[k].high) {
+            v->low = e->accuracy[k].low;
+            v->high = e->accuracy[k].high;
+        }
+    }
+}
+
+enum status study_lines_add_cells(struct study_lines *l, const struct analysis *a)
+{
+    bool shown[STUDY_KEYS];
+    for (int64_t i = 0; i < a->n_cells; i++) {
+        const struct analysis_cell *c = &a->cell[i];
+        struct study_line *line;
+        l->left_out += c->n_epochs > 0 && l->n == STUDY_LINES_MAX;
+        if (c->n_epochs == 0 || l->n == STUDY_LINES_MAX)
+            continue;
+        TRY(line_open(l, c->n_epochs, &line));
+        keys_set(line, c, "");
+        snprintf(line->key[STUDY_BATCH], STUDY_KEY_MAX, "%" PRId64 "x%" PRId64, c->devices,
+                 c->batch / c->devices);
+        for (int64_t k = 0; k < c->n_epochs; k++)
+            epoch_add(line, &c->epoch[k]);
+    }
+    study_lines_vary(l, NULL, shown);
+    shown[STUDY_MODE] = shown[STUDY_PRECISION] = shown[STUDY_BATCH] = true;
+    for (int i = 0; i < l->n; i++)
+        study_line_name(&l->line[i], shown, " ", l->line[i].label);
     return STATUS_OK;
 }
 
@@ -174,13 +220,12 @@ static void row_add(struct study_line *l, const struct published_series *s, int 
     v[QUANTITY_TIME] = only(row->train_time_s);
     v[QUANTITY_EFFICIENCY] = only(published_efficiency(s, i));
     v[QUANTITY_EFFICIENCY_WALL] = only(100 * ideal_s / row->train_time_s);
-    v[QUANTITY_TOP1] = only(row->top1);
-    v[QUANTITY_TOP5] = only(row->top5);
     rates_complete(p, &l->point[0]);
 }
 
 enum status study_lines_add_published(struct study_lines *l, const struct published_series *s)
 {
+    l->left_out += l->n == STUDY_LINES_MAX;
     if (l->n == STUDY_LINES_MAX)
         return STATUS_OK;
     struct study_line *line;

@@ -1,5 +1,6 @@
-/* The lines in the figures of scaling. They show quantities against the number of devices. A line
- * is from a study or from a published table. Internal to plots/. */
+/* The lines in the figures of a study. They show quantities of a series against the number of
+ * devices, or accuracies of a cell against the epoch. A line is from a study or from a published
+ * table. Internal to plots/. */
 #pragma once
 
 #include "plots/figure.h"
@@ -12,11 +13,10 @@ enum quantity {
     QUANTITY_TIME,            /* seconds of the whole training */
     QUANTITY_EFFICIENCY,      /* percent, by throughput */
     QUANTITY_EFFICIENCY_WALL, /* percent, by the wall-clock time of the whole training */
-    QUANTITY_TOP1,            /* percent */
-    QUANTITY_TOP5,
-    QUANTITY_READ,    /* MB/s, by the loaders */
-    QUANTITY_STORAGE, /* MB/s, from storage */
-    QUANTITIES
+    QUANTITY_READ,            /* MB/s, by the loaders */
+    QUANTITY_STORAGE,         /* MB/s, from storage */
+    QUANTITY_ACCURACY,        /* percent; the first of ANALYSIS_ACCURACIES quantities */
+    QUANTITIES = QUANTITY_ACCURACY + ANALYSIS_ACCURACIES
 };
 
 /* A value of a quantity at a point of a line. NaN means "not known" in all members. */
@@ -26,7 +26,7 @@ struct study_value {
 };
 
 struct study_point {
-    double devices;
+    double x; /* number of devices, or of completed epochs */
     struct study_value value[QUANTITIES];
 };
 
@@ -38,7 +38,7 @@ enum study_key {
     STUDY_ARCH,
     STUDY_DATA,
     STUDY_SCALING,
-    STUDY_BATCH, /* "b64", if two lines differ only in the batch; else "" */
+    STUDY_BATCH, /* "b64", if two series differ only in the batch; else "". Of a cell: "2x32" */
     STUDY_KEYS
 };
 
@@ -54,18 +54,20 @@ struct study_line {
     bool is_weak; /* weak scaling: the batch per device is fixed. A published line is neither strong
                    * nor weak */
     int n;
-    struct study_point *point; /* (n) ascending by devices */
+    struct study_point *point; /* (n) ascending by x */
 };
 
 struct study_lines {
     int n;
+    int64_t left_out; /* further lines, beyond STUDY_LINES_MAX */
     struct study_line line[STUDY_LINES_MAX];
 };
 
-/* study_lines_add adds the series of a study, but no more than STUDY_LINES_MAX lines.
- * study_lines_add_published adds a published series. No two labels are equal. The caller frees with
- * study_lines_free, also after a failure. */
+/* study_lines_add adds the series of a study, study_lines_add_cells the learning curves of its
+ * cells, but no more than STUDY_LINES_MAX lines. study_lines_add_published adds a published series.
+ * No two labels are equal. The caller frees with study_lines_free, also after a failure. */
 MUST_CHECK enum status study_lines_add(struct study_lines *l, const struct analysis *a);
+MUST_CHECK enum status study_lines_add_cells(struct study_lines *l, const struct analysis *a);
 MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
                                                  const struct published_series *s);
 

@@ -214,7 +214,7 @@ static bool lies_on(const struct study_line *i, const struct study_line *k, enum
         double ideal = i->point[a].value[q].ideal;
         bool found = !isfinite(ideal);
         for (int b = 0; !found && b < k->n; b++)
-            found = k->point[b].devices == i->point[a].devices &&
+            found = k->point[b].x == i->point[a].x &&
                     fabs(k->point[b].value[q].ideal - ideal) <= 1e-3 * fabs(ideal);
         if (!found)
             return false;

@@ -233,7 +233,7 @@ enum status source_of_analysis(const struct analysis *a, int64_t i, struct sourc
     *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
     snprintf(out->label, sizeof out->label, "%.60s: %.8s %.16s %.60s %.60s %s", a->study,
              last->mode, last->precision, last->arch, last->data,
-             analysis_scaling_str(last->scaling));
+             analysis_scaling_str(analysis_series_scaling(a, i)));
     TRY(workload_of(&config, &out->work));
     shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
                before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);

@@ -16,7 +16,7 @@ static const struct {
     const char *caption;
 } known[] = {
     {"training_throughput.svg", true, "Images/s against devices"},
-    {"training_time.svg", true, "Training time against devices"},
+    {"training_time.svg", true, "Time of a run (equal steps) against devices"},
     {"efficiency.svg", true, "Efficiency against devices"},
     {"scaling_weak.svg", true, "Weak scaling"},
     {"scaling_strong.svg", true, "Strong scaling"},
@@ -24,7 +24,6 @@ static const struct {
     {"top5_val.svg", false, "Top-5 of validation against epochs"},
     {"top1_train.svg", false, "Top-1 of training against epochs"},
     {"top5_train.svg", false, "Top-5 of training against epochs"},
-    {"accuracy.svg", false, "Accuracy against devices"},
     {"cell_split.svg", false, "Parts of a step of each cell"},
     {"IO.svg", false, "Input against devices"},
     {"io.svg", false, "Input: bytes and files read per second, decode time"},

@@ -12,7 +12,8 @@
 struct range {
     int64_t n;
     double least, most, low, high;
-    bool whole; /* each value has an interval */
+    double last_low, first_high; /* the intervals have a common part if last_low <= first_high */
+    bool whole;                  /* each value has an interval */
 };
 
 static void range_add(struct range *r, double x, double low, double high)
@@ -24,6 +25,8 @@ static void range_add(struct range *r, double x, double low, double high)
     r->most = first ? x : fmax(r->most, x);
     r->low = first ? low : fmin(r->low, low);
     r->high = first ? high : fmax(r->high, high);
+    r->last_low = first ? low : fmax(r->last_low, low);
+    r->first_high = first ? high : fmin(r->first_high, high);
     r->whole = (first || r->whole) && isfinite(low) && isfinite(high);
 }
 
@@ -61,38 +64,33 @@ static bool is_of(const struct analysis_cell *c, const char *kind)
 
 /* Joins the different values of a property of the cells with a verdict: "dp, ddp". */
 static void join_values(char *text, size_t size, const struct analysis *a, const char *kind,
-                        const char *(*value)(const struct analysis_cell *, char *, size_t))
+                        const char *(*value)(const struct analysis_cell *, char *))
 {
     char all[1024] = "";
     for (int64_t i = 0; i < a->n_cells; i++) {
-        char own[128], padded[160], seen[1100];
+        char own[ANALYSIS_TEXT_SIZE], padded[400], seen[1100];
         const struct analysis_cell *c = &a->cell[i];
         if (!is_of(c, kind))
             continue;
-        snprintf(padded, sizeof padded, ", %s,", value(c, own, sizeof own));
+        const char *name = value(c, own);
+        snprintf(padded, sizeof padded, ", %s,", name);
         snprintf(seen, sizeof seen, ", %s,", all);
         if (!strstr(seen, padded))
-            text_join(all, sizeof all, ", ", "%s", own);
+            text_join(all, sizeof all, ", ", "%s", name);
     }
     text_join(text, size, "; ", "%s", all);
 }
 
-static const char *mode_of(const struct analysis_cell *c, char *out, size_t size)
+static const char *mode_of(const struct analysis_cell *c, char *out)
 {
-    snprintf(out, size, "%s", c->mode);
-    return out;
+    (void)out;
+    return c->mode;
 }
 
-static const char *precision_of(const struct analysis_cell *c, char *out, size_t size)
+static const char *data_of(const struct analysis_cell *c, char *out)
 {
-    snprintf(out, size, "%s", c->precision);
-    return out;
-}
-
-static const char *data_of(const struct analysis_cell *c, char *out, size_t size)
-{
-    snprintf(out, size, "%s", c->data);
-    return out;
+    (void)out;
+    return c->data;
 }
 
 /* Joins the different numbers of devices of the cells with a verdict: "1, 2, 4 devices". */
@@ -114,20 +112,6 @@ static void join_devices(char *text, size_t size, const struct analysis *a, cons
     text_join(text, size, "; ", "%s device%s", all, strcmp(all, "1") == 0 ? "" : "s");
 }
 
-/* Returns the same cell with synthetic data; NULL: there is none, or it has no result. */
-static const struct analysis_cell *on_synthetic(const struct analysis *a,
-                                                const struct analysis_cell *c)
-{
-    for (int64_t i = 0; i < a->n_cells; i++) {
-        const struct analysis_cell *p = &a->cell[i];
-        if (!p->real && !*p->missing && strcmp(p->mode, c->mode) == 0 &&
-            strcmp(p->precision, c->precision) == 0 && strcmp(p->arch, c->arch) == 0 &&
-            p->devices == c->devices && p->batch == c->batch)
-            return p;
-    }
-    return NULL;
-}
-
 /* The loss of a ratio of throughputs, percent; 0 for a gain. */
 static double lost(double ratio)
 {
@@ -142,7 +126,7 @@ static enum status add_loss(struct range *r, const struct analysis *a,
     struct scaling s;
     double low, high;
     if (loader) {
-        const struct analysis_cell *p = on_synthetic(a, c);
+        const struct analysis_cell *p = analysis_synthetic(a, c);
         if (!p)
             return STATUS_OK;
         TRY(analysis_ratio_interval(&c->images_per_s, &p->images_per_s, &low, &high));
@@ -151,7 +135,7 @@ static enum status add_loss(struct range *r, const struct analysis *a,
     }
     if (!analysis_base(a, c))
         return STATUS_OK;
-    TRY(study_scaling(a, c, &s));
+    TRY(analysis_scaling(a, c, false, &s));
     range_add(r, lost(s.efficiency / 100), lost(s.efficiency_high / 100),
               lost(s.efficiency_low / 100));
     return STATUS_OK;
@@ -172,7 +156,7 @@ static enum status say_verdict(struct table *items, const struct analysis *a, co
         TRY(add_loss(&loss, a, c, loader));
     }
     join_values(cells, sizeof cells, a, kind, mode_of);
-    join_values(cells, sizeof cells, a, kind, precision_of);
+    join_values(cells, sizeof cells, a, kind, analysis_precision_label);
     join_values(cells, sizeof cells, a, kind, data_of);
     join_devices(cells, sizeof cells, a, kind);
     text_append(text, sizeof text, "%s: %" PRId64 " of %" PRId64 " cells (%s)", kind, n, a->n_cells,
@@ -227,29 +211,36 @@ static enum status say_precision(struct table *items, const struct analysis *a,
                                  const struct analysis_cell *c)
 {
     struct range gain = {0};
-    int64_t bound = 0;
+    int64_t loader = 0, disturbed = 0, alike = 0;
     double low, high;
-    char text[1024] = "";
+    char text[1024] = "", precision[ANALYSIS_TEXT_SIZE];
     for (int64_t i = 0; i < a->n_cells; i++) {
         const struct analysis_cell *x = &a->cell[i], *p = first_precision(a, x);
         if (!p || *x->missing || x->devices > 1 || strcmp(x->precision, c->precision) != 0)
             continue;
         TRY(analysis_ratio_interval(&x->images_per_s, &p->images_per_s, &low, &high));
         range_add(&gain, x->images_per_s.median / p->images_per_s.median, low, high);
-        bound += strcmp(p->verdict, "compute-bound") != 0;
+        loader += strcmp(p->verdict, "loader-bound") == 0;
+        alike += !(low > 1 || high < 1);
+        disturbed += x->conditions.disturbed > 0 || p->conditions.disturbed > 0;
     }
     if (gain.n == 0)
         return STATUS_OK;
     range_say(&gain, 2, "x", text, sizeof text);
+    if (alike + disturbed > 0)
+        text_append(text, sizeof text,
+                    "; %" PRId64 " of %" PRId64 " pairs cannot be told apart, %" PRId64
+                    " were disturbed",
+                    alike, gain.n, disturbed);
     if (c->emulated)
         text_append(text, sizeof text, "; emulated: the speed is not the type's");
-    if (bound > 0)
+    if (loader > 0)
         text_append(text, sizeof text,
-                    "; %" PRId64 " of %" PRId64 " %s cells are not compute-bound: a faster "
-                    "precision gains little there",
-                    bound, gain.n, a->cell[0].precision);
-    table_add(items, "%s: images/s relative to %s on one device: %s.", c->precision,
-              a->cell[0].precision, text);
+                    "; %" PRId64 " of %" PRId64 " %s cells are loader-bound: a faster precision "
+                    "gains little there",
+                    loader, gain.n, a->cell[0].precision);
+    table_add(items, "%s: images/s relative to %s on one device: %s.",
+              analysis_precision_label(c, precision), a->cell[0].precision, text);
     return STATUS_OK;
 }
 
@@ -280,15 +271,14 @@ static void say_accuracy(struct table *items, const struct analysis *a,
     struct range top1 = {0};
     for (int64_t i = 0; i < a->n_cells; i++)
         if (strcmp(a->cell[i].data, c->data) == 0)
-            range_add(&top1, a->cell[i].top1, NAN, NAN);
+            range_add(&top1, a->cell[i].top1, a->cell[i].top1_runs.low, a->cell[i].top1_runs.high);
     if (top1.n == 0)
         return;
     char text[256] = "";
+    bool apart = top1.whole && top1.last_low > top1.first_high;
     range_say(&top1, 1, " %", text, sizeof text);
-    table_add(items,
-              "%s: top-1 of the last validation %s, median over the repeats of a cell; differences "
-              "between cells may be chance.",
-              c->data, text);
+    table_add(items, "%s: top-1 of the last validation %s, median over the runs of a cell%s.",
+              c->data, text, apart || top1.n == 1 ? "" : "; the cells cannot be told apart");
 }
 
 static void accuracy(struct writer *w, const struct analysis *a)

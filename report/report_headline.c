@@ -8,20 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum status study_scaling(const struct analysis *a, const struct analysis_cell *c,
-                          struct scaling *s)
-{
-    const struct analysis_cell *base = analysis_base(a, c);
-    *s = (struct scaling){c->speedup, NAN, NAN, 100 * c->efficiency, NAN, NAN};
-    if (!base)
-        return STATUS_OK;
-    TRY(analysis_ratio_interval(&c->images_per_s, &base->images_per_s, &s->low, &s->high));
-    double per_device = 100 * (double)base->devices / (double)c->devices;
-    s->efficiency_low = s->low * per_device;
-    s->efficiency_high = s->high * per_device;
-    return STATUS_OK;
-}
-
 void study_percent(char out[DIGITS_SIZE], double x, double low, double high)
 {
     char text[DIGITS_SIZE];
@@ -34,10 +20,7 @@ void study_percent(char out[DIGITS_SIZE], double x, double low, double high)
         snprintf(out, DIGITS_SIZE, "%.100s %%", text);
 }
 
-void study_precision(char out[DIGITS_SIZE], const struct analysis_cell *c)
-{
-    snprintf(out, DIGITS_SIZE, "%.48s%s", c->precision, c->emulated ? " (emulated)" : "");
-}
+#define POOR "The data are poor, see their quality. "
 
 static int rank_of_mode(const struct analysis_cell *c)
 {
@@ -80,7 +63,7 @@ static enum status say_scaling(char *text, size_t size, const struct analysis *a
     char interval[DIGITS_SIZE];
     struct scaling s;
     int64_t base = analysis_base(a, c)->devices;
-    TRY(study_scaling(a, c, &s));
+    TRY(analysis_scaling(a, c, false, &s));
     digits_interval(interval, s.speedup, s.low, s.high);
     text_append(text, size, "%.*sx", (int)strcspn(interval, " "), interval);
     if (whole && base == 1)
@@ -98,10 +81,10 @@ static enum status say_scaling(char *text, size_t size, const struct analysis *a
 }
 
 /* The headline of a study without a speed-up. */
-static void say_fastest(struct writer *w, const struct analysis *a)
+static void say_fastest(struct writer *w, const struct analysis *a, bool poor)
 {
     const struct analysis_cell *best = NULL;
-    char rate[DIGITS_SIZE], precision[DIGITS_SIZE];
+    char rate[DIGITS_SIZE], precision[ANALYSIS_TEXT_SIZE], verdict[ANALYSIS_TEXT_SIZE];
     for (int64_t i = 0; i < a->n_cells; i++) {
         const struct analysis_cell *c = &a->cell[i];
         if (!*c->missing && (!best || c->images_per_s.median > best->images_per_s.median))
@@ -113,27 +96,27 @@ static void say_fastest(struct writer *w, const struct analysis *a)
     }
     const struct analysis_measure *m = &best->images_per_s;
     digits_interval(rate, m->median, m->low, m->high);
-    study_precision(precision, best);
-    writer_headline(w, "%" PRId64 " device%s: %s images/s, %s %s %s on %s: %s.", best->devices,
-                    best->devices == 1 ? "" : "s", rate, best->mode, precision, best->arch,
-                    best->data, best->verdict);
+    writer_headline(w, "%s%" PRId64 " device%s: %s images/s, %s %s %s on %s: %s.", poor ? POOR : "",
+                    best->devices, best->devices == 1 ? "" : "s", rate, best->mode,
+                    analysis_precision_label(best, precision), best->arch, best->data,
+                    analysis_verdict_label(a, best, verdict));
 }
 
 void study_headline(struct writer *w, const struct analysis *a, bool poor)
 {
     const struct analysis_cell *plain = choose(a, false), *real = choose(a, true);
     const struct analysis_cell *c = plain ? plain : real;
-    char text[1024] = "", precision[DIGITS_SIZE];
+    char text[2048] = "", precision[ANALYSIS_TEXT_SIZE], verdict[ANALYSIS_TEXT_SIZE];
     enum status st = STATUS_OK;
     if (!c) {
-        say_fastest(w, a);
+        say_fastest(w, a, poor);
         return;
     }
-    study_precision(precision, c);
     text_append(text, sizeof text, "%" PRId64 " devices: ", c->devices);
     CHECK(say_scaling(text, sizeof text, a, c, true));
-    text_append(text, sizeof text, ", %s %s %s on %s: %s", c->mode, precision, c->arch, c->data,
-                c->verdict);
+    text_append(text, sizeof text, ", %s %s %s on %s: %s", c->mode,
+                analysis_precision_label(c, precision), c->arch, c->data,
+                analysis_verdict_label(a, c, verdict));
     if (plain && real) {
         text_append(text, sizeof text, ". On %s: ", real->data);
         if (real->devices != c->devices)
@@ -141,9 +124,9 @@ void study_headline(struct writer *w, const struct analysis *a, bool poor)
         if (strcmp(real->mode, c->mode) != 0)
             text_append(text, sizeof text, "%s, ", real->mode);
         CHECK(say_scaling(text, sizeof text, a, real, false));
-        text_append(text, sizeof text, ", %s", real->verdict);
+        text_append(text, sizeof text, ", %s", analysis_verdict_label(a, real, verdict));
     }
-    writer_headline(w, "%s.%s", text, poor ? " The data are poor: see their quality." : "");
+    writer_headline(w, "%s%s.", poor ? POOR : "", text);
 done:
     w->st = w->st == STATUS_OK ? st : w->st;
 }

@@ -9,13 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool in_doubt(const struct analysis_cell *c, double spread, double limit)
-{
-    const struct conditions *d = &c->conditions;
-    return (limit > 0 && spread >= limit) || (d->runs > 0 && 2 * d->disturbed >= d->runs) ||
-           d->others > NOISE_OTHERS;
-}
-
 struct quality quality_of_study(const struct analysis *a)
 {
     struct quality q = {.conditions = a->conditions,
@@ -32,7 +25,7 @@ struct quality quality_of_study(const struct analysis *a)
         q.runs += m->n;
         q.missing += *c->missing != '\0';
         q.single += m->n == 1;
-        q.doubtful += *c->missing || in_doubt(c, spread, limit);
+        q.doubtful += *c->missing || (limit > 0 && spread >= limit) || analysis_disturbed(c);
         q.widest = fmax(q.widest, spread);
     }
     return q;
@@ -65,8 +58,8 @@ static const char *mark_of(const struct quality *q)
     const struct conditions *c = &q->conditions;
     if (quality_is_poor(q))
         return "poor";
-    bool good = q->doubtful == 0 && q->single == 0 && c->disturbed == 0 && c->too_short == 0 &&
-                c->runs > 0 && c->recorded == c->runs && !(q->apart >= QUALITY_APART);
+    bool good = q->doubtful == 0 && q->single == 0 && c->disturbed == 0 && c->runs > 0 &&
+                c->recorded == c->runs && !(q->apart >= QUALITY_APART);
     return good ? "good" : "fair";
 }
 
@@ -109,8 +102,6 @@ static void say_disturbances(char *text, size_t size, const struct quality *q)
         return;
     }
     text_append(text, size, "%" PRId64 " disturbed by other work", c->disturbed);
-    if (c->too_short > 0)
-        text_append(text, size, ", %" PRId64 " too short to judge", c->too_short);
     if (c->recorded < c->runs)
         text_append(text, size, ", %" PRId64 " without a record of it", c->runs - c->recorded);
     if (c->others > NOISE_OTHERS)

@@ -23,8 +23,8 @@ struct quality {
 #define QUALITY_APART 0.20
 
 /* A cell is in doubt if it is missing, if its interval of images/s is at least as wide as the
- * study's threshold `noise` (a share of the median), if at least half of its runs were disturbed,
- * or if other processes took more than NOISE_OTHERS of the processors' time in its median run. */
+ * study's threshold `noise` (a share of the median), or if at least half of its runs were
+ * disturbed. */
 struct quality quality_of_study(const struct analysis *a);
 
 /* A run is in doubt if it is not complete, or if it was disturbed. The caller sets `apart`. */
@@ -33,8 +33,8 @@ struct quality quality_of_runs(struct run *const *runs, int n);
 /* Writes a line with date, host, number of runs and disturbances. It begins with a mark:
  *   poor  at least a quarter of the cells or runs are in doubt, or a quarter of the runs were
  *         disturbed
- *   good  no cell is in doubt; no run was disturbed; each run says so, and was long enough to be
- *         judged; each cell has several runs; equal runs are less than QUALITY_APART apart
+ *   good  no cell is in doubt; no run was disturbed; each run says so; each cell has several
+ *         runs; equal runs are less than QUALITY_APART apart
  *   fair  all else, such as records that do not say whether runs were disturbed */
 void section_quality(struct writer *w, const struct quality *q);
 

@@ -10,12 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-static double step_of(const struct analysis_cell *c)
+static void add_name(struct table *t, const struct analysis_cell *c)
 {
-    double step = 0;
-    for (int p = 0; p < ANALYSIS_PARTS; p++)
-        step += c->split[p];
-    return step;
+    char label[ANALYSIS_TEXT_SIZE];
+    table_add(t, "%s", analysis_name_label(c, label));
 }
 
 static void add_measure(struct table *t, const struct analysis_measure *m)
@@ -25,10 +23,10 @@ static void add_measure(struct table *t, const struct analysis_measure *m)
 
 /* Adds the speed-up and the efficiency of a cell. */
 static enum status add_scaling(struct table *t, const struct analysis *a,
-                               const struct analysis_cell *c)
+                               const struct analysis_cell *c, bool wall)
 {
     struct scaling s;
-    TRY(study_scaling(a, c, &s));
+    TRY(analysis_scaling(a, c, wall, &s));
     table_add_interval(t, s.speedup, s.low, s.high);
     table_add_interval(t, s.efficiency, s.efficiency_low, s.efficiency_high);
     return STATUS_OK;
@@ -38,13 +36,14 @@ static enum status throughput(struct writer *w, const struct analysis *a)
 {
     struct table t = table_begin("cell|~>devices|>images/s|>speed-up|>efficiency %|verdict");
     enum status st = STATUS_OK;
+    char verdict[ANALYSIS_TEXT_SIZE];
     for (int64_t i = 0; st == STATUS_OK && i < a->n_cells; i++) {
         const struct analysis_cell *c = &a->cell[i];
-        table_add(&t, "%s", c->name);
+        add_name(&t, c);
         table_add(&t, "%" PRId64, c->devices);
         add_measure(&t, &c->images_per_s);
-        st = add_scaling(&t, a, c);
-        table_add(&t, "%s", *c->missing ? "missing" : c->verdict);
+        st = add_scaling(&t, a, c, false);
+        table_add(&t, "%s", analysis_verdict_label(a, c, verdict));
     }
     writer_heading(w, 4, "Throughput");
     writer_paragraph(w,
@@ -54,29 +53,29 @@ static enum status throughput(struct writer *w, const struct analysis *a)
     return st;
 }
 
-static void more_columns(struct writer *w, const struct analysis *a)
+static enum status more_columns(struct writer *w, const struct analysis *a)
 {
-    struct table t = table_begin("cell|>images per step|>runs|>by wall clock|>training s|"
+    struct table t = table_begin("cell|>images per step|>runs|>by wall clock|>s of a run|"
                                  ">speed-up by wall clock|>efficiency by wall clock %|>top-1 %");
-    for (int64_t i = 0; i < a->n_cells; i++) {
+    enum status st = STATUS_OK;
+    for (int64_t i = 0; st == STATUS_OK && i < a->n_cells; i++) {
         const struct analysis_cell *c = &a->cell[i];
-        table_add(&t, "%s", c->name);
+        add_name(&t, c);
         table_add(&t, "%" PRId64, c->batch);
         table_add(&t, "%" PRId64, c->images_per_s.n);
         add_measure(&t, &c->wall);
         add_measure(&t, &c->seconds);
-        table_add_number(&t, c->speedup_wall, 2);
-        table_add_number(&t, 100 * c->efficiency_wall, 1);
-        table_add_number(&t, c->real ? c->top1 : NAN, 2);
+        st = add_scaling(&t, a, c, true);
+        table_add_interval(&t, c->real ? c->top1 : NAN, c->top1_runs.low, c->top1_runs.high);
     }
     writer_fold(w, "By wall clock, and more columns");
     writer_paragraph(
-        w,
-        "By wall clock: images per second of the whole run, with warm-up, validation, "
-        "checkpoints and waiting. Ratios here have no interval. Top-1: the median over the runs; "
-        "not for synthetic data, whose classes are random.");
+        w, "By wall clock: images per second of the whole run, with warm-up, validation, "
+           "checkpoints and waiting. A run has a fixed number of steps. Top-1: the median over the "
+           "runs; not for synthetic data, whose classes are random.");
     writer_table(w, &t);
     writer_fold_end(w);
+    return st;
 }
 
 static void split(struct writer *w, const struct analysis *a)
@@ -87,10 +86,10 @@ static void split(struct writer *w, const struct analysis *a)
         const struct analysis_cell *c = &a->cell[i];
         if (*c->missing)
             continue;
-        table_add(&t, "%s", c->name);
-        table_add_amount(&t, 1000 * step_of(c));
+        add_name(&t, c);
+        table_add_amount(&t, 1000 * analysis_step_s(c));
         for (int p = 0; p < ANALYSIS_PARTS; p++)
-            table_add_number(&t, 100 * c->split[p] / step_of(c), 1);
+            table_add_number(&t, 100 * c->split[p] / analysis_step_s(c), 1);
     }
     writer_fold(w, "Parts of a step");
     writer_table(w, &t);
@@ -108,7 +107,7 @@ static void input(struct writer *w, const struct analysis *a)
         if (!isfinite(c->io.bytes_per_s))
             continue;
         some = true;
-        table_add(&t, "%s", c->name);
+        add_name(&t, c);
         table_add_amount(&t, 1e-6 * c->io.bytes_per_s);
         table_add_amount(&t, c->io.files_per_s);
         table_add_amount(&t, 1e-6 * c->io.storage_bytes_per_s);
@@ -146,11 +145,11 @@ static void verdicts(struct writer *w, const struct analysis *a)
     struct table t = table_begin("cell|verdict|evidence");
     for (int64_t i = 0; i < a->n_cells; i++) {
         const struct analysis_cell *c = &a->cell[i];
-        char evidence[2048] = "";
+        char evidence[ANALYSIS_MAX_EVIDENCE * ANALYSIS_TEXT_SIZE] = "", verdict[ANALYSIS_TEXT_SIZE];
         for (int e = 0; e < c->n_evidence; e++)
             text_join(evidence, sizeof evidence, "; ", "%s", c->evidence[e]);
-        table_add(&t, "%s", c->name);
-        table_add(&t, "%s", *c->missing ? "missing" : c->verdict);
+        add_name(&t, c);
+        table_add(&t, "%s", analysis_verdict_label(a, c, verdict));
         table_add(&t, "%s", *c->missing ? c->missing : evidence);
     }
     writer_fold(w, "Evidence for each verdict");
@@ -176,8 +175,8 @@ void section_study(struct writer *w, const struct analysis *a, const struct item
     section_quality(w, &q);
     study_findings(w, a);
     enum status st = throughput(w, a);
+    st = st == STATUS_OK ? more_columns(w, a) : st;
     w->st = w->st == STATUS_OK ? st : w->st;
-    more_columns(w, a);
     split(w, a);
     input(w, a);
     verdicts(w, a);

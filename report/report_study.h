@@ -24,17 +24,5 @@ void study_findings(struct writer *w, const struct analysis *a);
  * then. */
 void study_scaling_table(struct writer *w, const struct analysis *a);
 
-/* The speed-up of a cell relative to the first of its series, with its 95 % interval, and the
- * efficiency: the speed-up divided by the ratio of devices. NAN: not known. */
-struct scaling {
-    double speedup, low, high;
-    double efficiency, efficiency_low, efficiency_high; /* percent */
-};
-MUST_CHECK enum status study_scaling(const struct analysis *a, const struct analysis_cell *c,
-                                     struct scaling *s);
-
 /* Writes "96 %", and "96 % (88 to 98 %)" if there is an interval. */
 void study_percent(char out[DIGITS_SIZE], double x, double low, double high);
-
-/* Writes the precision, such as "fp32" or "O1 (emulated)". */
-void study_precision(char out[DIGITS_SIZE], const struct analysis_cell *c);

@@ -19,9 +19,12 @@ void section_terms(struct writer *w)
         "Efficiency: the speed-up divided by the number of devices.",
         "Interval: the 95 % bootstrap interval of a median, or of a ratio of two medians, over "
         "the runs of the cells.",
-        "compute-bound: computing takes most of a step. loader-bound: slower than the same cell on "
-        "synthetic data. communication-bound: slower per device than one device, because "
-        "communication is exposed.",
+        "A verdict names the largest part of a loss. compute-bound: no loss, and computing takes "
+        "most of a step. loader-bound: slower than the same cell on synthetic data. "
+        "communication-bound: slower per device than one device, because communication is "
+        "exposed. shared hardware: because the devices share cores, memory or power. too noisy to "
+        "say: the interval includes no loss and a large one. disturbed: other work took the "
+        "processors in at least half of the runs; repeat on an idle machine.",
     };
     struct table items = {0};
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)

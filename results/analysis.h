@@ -23,7 +23,8 @@ enum { ANALYSIS_SCHEMA = 1 };
 enum {
     ANALYSIS_MAX_REPEATS = 64,
     ANALYSIS_MAX_CELLS = 4096,
-    ANALYSIS_MAX_EVIDENCE = 8,
+    ANALYSIS_MAX_EPOCHS = 100, /* of a cell's curves; of longer runs some epochs are left out */
+    ANALYSIS_MAX_EVIDENCE = 16,
     ANALYSIS_NAME_SIZE = 160,
     ANALYSIS_TEXT_SIZE = 320,
 };
@@ -71,6 +72,23 @@ struct analysis_io {
     double cached_percent; /* percentage of the loaders' bytes that came from page caches */
 };
 
+/* Accuracies of an epoch, percent. */
+enum analysis_accuracy {
+    ANALYSIS_TOP1_TRAIN,
+    ANALYSIS_TOP1_VAL,
+    ANALYSIS_TOP5_TRAIN,
+    ANALYSIS_TOP5_VAL,
+    ANALYSIS_ACCURACIES
+};
+
+/* A point of the learning curves of a cell, over its repeats. NAN: not measured. */
+struct analysis_epoch {
+    int64_t epoch; /* from 1 */
+    struct {
+        double median, low, high; /* low and high: the lowest and the highest repeat */
+    } accuracy[ANALYSIS_ACCURACIES];
+};
+
 struct analysis_cell {
     char name[ANALYSIS_NAME_SIZE]; /* unique; also the name of the cell's folder in cells/ */
     char mode[8];                  /* "nd", "dp", "ddp", "ddp2" */
@@ -92,9 +110,10 @@ struct analysis_cell {
     struct analysis_measure wall;         /* throughput of the whole run, with warm-up, validation,
                                            * checkpoints and waiting */
     struct analysis_measure seconds;      /* duration of the whole run */
+    struct analysis_measure top1_runs;    /* validation top-1, percent; none in earlier records */
     double top1, top5;                  /* accuracy of the last validation, percent; median over the
                                          * repeats */
-    double speedup, speedup_wall;       /* relative to the first cell of its series */
+    double speedup, speedup_wall;       /* relative to the first cell of its first series */
     double efficiency, efficiency_wall; /* speed-up divided by the ratio of the numbers of devices;
                                          * 1 is perfect */
     double split[ANALYSIS_PARTS];       /* seconds per step */
@@ -107,11 +126,14 @@ struct analysis_cell {
     int n_evidence;
     char evidence[ANALYSIS_MAX_EVIDENCE][ANALYSIS_TEXT_SIZE]; /* a sentence each, with numbers */
     char missing[ANALYSIS_TEXT_SIZE]; /* why the cell has no result; "": it has a result */
+    int64_t n_epochs;
+    struct analysis_epoch *epoch; /* (n_epochs) ascending; records of earlier versions have none */
 };
 
-/* The cells of one line of a figure, in ascending order of their numbers of devices. The mode,
- * precision and scaling of the series are those of its last cell, because the first cell (one
- * device) may belong to several series. */
+/* The cells of one line of a figure, in ascending order of their numbers of devices. The mode and
+ * precision of the series are those of its last cell, because the first cell (one device) may
+ * belong to several series. Any cell may belong to a series of weak and to one of strong scaling.
+ */
 struct analysis_series {
     int64_t n;
     int64_t *cell; /* (n) indices in struct analysis's cells */
@@ -140,10 +162,42 @@ MUST_CHECK enum status analysis_ratio_interval(const struct analysis_measure *of
                                                const struct analysis_measure *to, double *low,
                                                double *high);
 
-/* Returns the cell that the speed-up of `cell` is relative to: the first cell of its series. NULL:
- * it is the first cell of its series itself, or belongs to none. */
+/* Returns the scaling of series i: strong if its cells share the batch over all devices. */
+enum analysis_scaling analysis_series_scaling(const struct analysis *a, int64_t i);
+
+/* Returns the cell that the speed-up of `cell` is relative to: the first cell of its first series.
+ * NULL: it is the first cell of its series itself, or belongs to none. */
 const struct analysis_cell *analysis_base(const struct analysis *a,
                                           const struct analysis_cell *cell);
+
+/* Returns the same cell with synthetic data; NULL: there is none, or it has no result. */
+const struct analysis_cell *analysis_synthetic(const struct analysis *a,
+                                               const struct analysis_cell *cell);
+
+/* Returns the mean time of a step, seconds. */
+double analysis_step_s(const struct analysis_cell *c);
+
+/* The speed-up of a cell relative to the first of its series, and the efficiency: the speed-up
+ * divided by the ratio of devices. Each has its 95 % interval. NAN: not known. */
+struct scaling {
+    double speedup, low, high;
+    double efficiency, efficiency_low, efficiency_high; /* percent */
+};
+
+/* Sets the scaling of the measured steps, or with `wall` that of whole runs. */
+MUST_CHECK enum status analysis_scaling(const struct analysis *a, const struct analysis_cell *cell,
+                                        bool wall, struct scaling *s);
+
+/* Returns whether other work disturbed at least half of a cell's runs. */
+bool analysis_disturbed(const struct analysis_cell *c);
+
+/* Write texts that mark a cell's numbers wherever they are shown, and return `out`: the precision,
+ * such as "O1 (emulated)", the name, such as "nd-O1-1x32 (emulated, disturbed)", and the verdict,
+ * such as "compute-bound, 1 of 5 runs disturbed". */
+const char *analysis_precision_label(const struct analysis_cell *c, char out[ANALYSIS_TEXT_SIZE]);
+const char *analysis_name_label(const struct analysis_cell *c, char out[ANALYSIS_TEXT_SIZE]);
+const char *analysis_verdict_label(const struct analysis *a, const struct analysis_cell *c,
+                                   char out[ANALYSIS_TEXT_SIZE]);
 
 /* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may be
  * untrusted: STATUS_DATA if it is not an analysis. On success the caller frees *a with

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "results/noise.h"
 #include "results/schema.h"
 
 #include <float.h>
@@ -12,9 +13,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Limit of the file's size. A study needs some hundred bytes per cell and repeat, far less than
- * this. */
-enum { ANALYSIS_MAX_BYTES = 64 << 20 };
+/* Limit of the file's size. A study needs some hundred bytes per cell and repeat, and per cell and
+ * epoch, far less than this. */
+enum { ANALYSIS_MAX_BYTES = 256 << 20 };
 
 #define MEMBER(s, key, m, t, opt, most)                                                            \
     {                                                                                              \
@@ -63,6 +64,19 @@ static const struct field cell_fields[] = {
     TEXT(analysis_cell, verdict),
 };
 
+#define PERCENT(name, m) MEMBER(analysis_epoch, name, m, FIELD_REAL, false, 100)
+#define ACCURACY(name, k)                                                                          \
+    PERCENT(name, accuracy[k].median), PERCENT(name "_low", accuracy[k].low),                      \
+        PERCENT(name "_high", accuracy[k].high)
+
+static const struct field curve_fields[] = {
+    COUNT(analysis_epoch, epoch),
+    ACCURACY("top1_train", ANALYSIS_TOP1_TRAIN),
+    ACCURACY("top1_val", ANALYSIS_TOP1_VAL),
+    ACCURACY("top5_train", ANALYSIS_TOP5_TRAIN),
+    ACCURACY("top5_val", ANALYSIS_TOP5_VAL),
+};
+
 static const struct field measure_fields[] = {
     REAL(analysis_measure, median),
     REAL(analysis_measure, low),
@@ -74,7 +88,6 @@ static const struct field conditions_fields[] = {
     COUNT(conditions, runs),
     COUNT(conditions, recorded),
     COUNT(conditions, disturbed),
-    COUNT(conditions, too_short),
     MEMBER(conditions, "others", others, FIELD_SENSOR, true, DBL_MAX),
 };
 
@@ -89,6 +102,7 @@ static const struct field head_fields[] = {
         sizeof(fields) / sizeof *(fields), fields                                                  \
     }
 static const struct schema cell_schema = SCHEMA(cell_fields);
+static const struct schema curve_schema = SCHEMA(curve_fields);
 static const struct schema measure_schema = SCHEMA(measure_fields);
 static const struct schema conditions_schema = SCHEMA(conditions_fields);
 static const struct schema head_schema = SCHEMA(head_fields);
@@ -97,10 +111,12 @@ static const struct schema head_schema = SCHEMA(head_fields);
 static const struct {
     const char *name;
     size_t offset;
+    bool optional;
 } measures[] = {
-    {"images_per_s", offsetof(struct analysis_cell, images_per_s)},
-    {"wall_images_per_s", offsetof(struct analysis_cell, wall)},
-    {"seconds", offsetof(struct analysis_cell, seconds)},
+    {"images_per_s", offsetof(struct analysis_cell, images_per_s), false},
+    {"wall_images_per_s", offsetof(struct analysis_cell, wall), false},
+    {"seconds", offsetof(struct analysis_cell, seconds), false},
+    {"top1_percent", offsetof(struct analysis_cell, top1_runs), true},
 };
 enum { N_MEASURES = sizeof measures / sizeof *measures };
 
@@ -138,6 +154,17 @@ static enum status conditions_put(json_t *into, const char *key, const struct co
     return schema_put(&conditions_schema, c, object);
 }
 
+static enum status epochs_put(json_t *into, const struct analysis_cell *c)
+{
+    json_t *list;
+    TRY(member_new(into, "epochs", json_array(), &list));
+    for (int64_t i = 0; i < c->n_epochs; i++) {
+        TRY(json_add(list, json_object()));
+        TRY(schema_put(&curve_schema, &c->epoch[i], json_array_get(list, (size_t)i)));
+    }
+    return STATUS_OK;
+}
+
 static enum status cell_put(json_t *into, const struct analysis_cell *c)
 {
     json_t *part, *evidence;
@@ -158,6 +185,8 @@ static enum status cell_put(json_t *into, const struct analysis_cell *c)
     TRY(member_new(into, "evidence", json_array(), &evidence));
     for (int i = 0; i < c->n_evidence; i++)
         TRY(json_add(evidence, text_json(c->evidence[i])));
+    if (c->n_epochs > 0)
+        TRY(epochs_put(into, c));
     return json_put(into, "missing", *c->missing ? text_json(c->missing) : json_null());
 }
 
@@ -252,9 +281,23 @@ static enum status conditions_parse(const json_t *object, struct conditions *c)
     TRY(schema_parse(&conditions_schema, object, c));
     TRY(time_parse(object, "from", c->from));
     TRY(time_parse(object, "to", c->to));
-    if (c->recorded > c->runs || c->disturbed > c->recorded ||
-        c->too_short > c->recorded - c->disturbed)
+    if (c->recorded > c->runs || c->disturbed > c->recorded)
         return status_fail(STATUS_DATA, "the numbers of runs contradict each other");
+    return STATUS_OK;
+}
+
+static enum status epochs_parse(const json_t *list, struct analysis_cell *c)
+{
+    size_t n = json_array_size(list);
+    if (n > ANALYSIS_MAX_EPOCHS)
+        return status_fail(STATUS_DATA, "'epochs' has more than %d epochs", ANALYSIS_MAX_EPOCHS);
+    TRY(array_new(&c->epoch, n));
+    for (; c->n_epochs < (int64_t)n; c->n_epochs++) {
+        struct analysis_epoch *e = &c->epoch[c->n_epochs];
+        TRY(schema_parse(&curve_schema, json_array_get(list, (size_t)c->n_epochs), e));
+        if (e->epoch <= (c->n_epochs > 0 ? e[-1].epoch : 0))
+            return status_fail(STATUS_DATA, "'epochs' is not in ascending order");
+    }
     return STATUS_OK;
 }
 
@@ -264,9 +307,16 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
     TRY(schema_parse(&cell_schema, object, c));
     c->emulated = json_is_true(json_object_get(object, "emulated"));
     TRY(conditions_parse(json_object_get(object, "noise"), &c->conditions));
+    /* Earlier versions counted short runs as `too_short`, and did not judge them. If the median of
+     * `others` exceeds its bound, it does in at least half of the runs. */
+    if (json_object_get(json_object_get(object, "noise"), "too_short") &&
+        c->conditions.others > NOISE_OTHERS && 2 * c->conditions.disturbed < c->conditions.recorded)
+        c->conditions.disturbed = (c->conditions.recorded + 1) / 2;
     for (int i = 0; i < N_MEASURES; i++) {
-        enum status st = measure_parse(json_object_get(object, measures[i].name),
-                                       (void *)((char *)c + measures[i].offset));
+        const json_t *measure = json_object_get(object, measures[i].name);
+        if (!measure && measures[i].optional)
+            continue;
+        enum status st = measure_parse(measure, (void *)((char *)c + measures[i].offset));
         if (st != STATUS_OK)
             return status_context(st, "'%s'", measures[i].name);
     }
@@ -295,6 +345,7 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
                            "more hosts than ranks, or more ranks per host than ranks in total");
     if ((*c->missing != '\0') != (c->images_per_s.n == 0))
         return status_fail(STATUS_DATA, "a cell must have either 'missing' or results");
+    TRY(epochs_parse(json_object_get(object, "epochs"), c));
     return evidence_parse(json_object_get(object, "evidence"), c);
 }
 
@@ -305,10 +356,13 @@ static enum status cells_parse(const json_t *list, struct analysis *a)
         return status_fail(STATUS_DATA, "'cells' is not a list of 1 to %d cells",
                            ANALYSIS_MAX_CELLS);
     TRY(array_new(&a->cell, n));
-    for (; a->n_cells < (int64_t)n; a->n_cells++) {
-        enum status st = cell_parse(json_array_get(list, (size_t)a->n_cells), &a->cell[a->n_cells]);
+    while (a->n_cells < (int64_t)n) {
+        /* The cell is counted before it is read, so that analysis_free frees it if reading fails.
+         */
+        struct analysis_cell *c = &a->cell[a->n_cells++];
+        enum status st = cell_parse(json_array_get(list, (size_t)(c - a->cell)), c);
         if (st != STATUS_OK)
-            return status_context(st, "cell %lld", (long long)a->n_cells + 1);
+            return status_context(st, "cell %lld", (long long)a->n_cells);
     }
     return STATUS_OK;
 }
@@ -343,9 +397,9 @@ static enum status one_series_parse(const json_t *names, const struct analysis *
 static enum status series_parse(const json_t *list, struct analysis *a)
 {
     size_t n = json_array_size(list);
-    if (!json_is_array(list) || n > ANALYSIS_MAX_CELLS)
+    if (!json_is_array(list) || n > 2 * ANALYSIS_MAX_CELLS)
         return status_fail(STATUS_DATA, "'series' is not a list of at most %d series",
-                           ANALYSIS_MAX_CELLS);
+                           2 * ANALYSIS_MAX_CELLS);
     TRY(array_new(&a->series, n));
     for (; a->n_series < (int64_t)n;) {
         /* The series is counted before it is read, so that analysis_free frees it if reading

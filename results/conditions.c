@@ -31,18 +31,15 @@ static void take_time(char out[CONDITIONS_TIME_SIZE], const char *text)
 struct conditions conditions_of(const struct run *run)
 {
     struct conditions c = conditions_none;
-    const json_t *noise = json_object_get(run->summary, "noise");
     char reason[NOISE_TEXT_MAX];
     c.runs = 1;
     take_time(c.from, json_text_at(run->info, "started"));
     take_time(c.to, json_text_at(run->summary, "finished"));
-    if (!noise)
+    if (!json_object_get(run->summary, "noise"))
         return c;
     c.recorded = 1;
     c.disturbed = noise_recorded(run->summary, reason);
-    struct host_noise host = host_noise_read(run->summary);
-    c.too_short = !c.disturbed && !(host_noise_others_bound(&host) <= 0.5);
-    c.others = host.others;
+    c.others = host_noise_read(run->summary).others;
     return c;
 }
 
@@ -55,6 +52,5 @@ void conditions_add(struct conditions *all, const struct conditions *other)
     all->runs += other->runs;
     all->recorded += other->recorded;
     all->disturbed += other->disturbed;
-    all->too_short += other->too_short;
     all->others = fmax(all->others, other->others); /* of a number and NAN, the number */
 }

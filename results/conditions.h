@@ -16,9 +16,8 @@ struct conditions {
     int64_t runs;
     int64_t recorded; /* runs whose record says whether they were disturbed; older records do not */
     int64_t disturbed; /* runs that other work disturbed (noise.h) */
-    int64_t too_short; /* other runs that were too short to judge the use of the processors */
-    double others;     /* largest share of the processors' time that other processes took in one of
-                        * the runs; NAN: not known */
+    double others; /* largest share of the processors' time that other processes took in one of the
+                    * runs; NAN: not known */
 };
 
 extern const struct conditions conditions_none;

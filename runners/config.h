@@ -161,6 +161,7 @@ struct train_setting {
     bool wgrad_stream;   /* weight gradients are computed on a second stream */
     bool pdl;            /* GPUs launch kernels early */
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
+    bool oversubscribed; /* more compute threads than cores on a host */
     const char *comm;    /* transport of gradients; NULL: none */
     const struct inject *inject; /* faults to inject, after inject_settle; NULL: none */
     uint64_t data, data_before;  /* fingerprints of the data: of this attempt, and of the checkpoint

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct expected {
-    struct run *run;
-};
-
 static enum status differs(const struct run *run, const char *what, const json_t *own,
                            const json_t *recorded)
 {
@@ -86,35 +82,22 @@ static enum status check(const struct run *run, const json_t *config, const json
 }
 
 enum status expected_open(const char *dir, const json_t *config, const json_t *libraries,
-                          const char *device, struct expected **out)
+                          const char *device, struct run **out)
 {
+    struct run *run;
     *out = NULL;
-    struct expected *e = calloc(1, sizeof *e);
-    if (!e)
-        return status_fail(STATUS_OOM, "no memory for '%s'", dir);
-    enum status st = run_load(dir, &e->run);
+    TRY(run_load(dir, &run));
+    enum status st = check(run, config, libraries, device);
     if (st == STATUS_OK)
-        st = check(e->run, config, libraries, device);
-    if (st != STATUS_OK) {
-        expected_close(e);
-        return st;
-    }
-    *out = e;
-    return STATUS_OK;
+        *out = run;
+    else
+        run_free(run);
+    return st;
 }
 
-void expected_close(struct expected *e)
-{
-    if (!e)
-        return;
-    run_free(e->run);
-    free(e);
-}
-
-enum status expected_step(const struct expected *e, const struct step_record *step)
+enum status expected_step(const struct run *run, const struct step_record *step)
 {
     char text[32];
-    const struct run *run = e->run;
     if (step->step >= run->n_steps || run->step[step->step].step != step->step)
         return status_fail(STATUS_DATA, "--expect '%s': that run has no step %" PRId64, run->dir,
                            step->step);
@@ -131,9 +114,8 @@ enum status expected_step(const struct expected *e, const struct step_record *st
         step->step, loss, run->dir, want);
 }
 
-enum status expected_end(const struct expected *e, int64_t steps, const char *state)
+enum status expected_end(const struct run *run, int64_t steps, const char *state)
 {
-    const struct run *run = e->run;
     const char *want = json_string_value(json_object_get(run->summary, "state_bits"));
     if (steps != run->n_steps)
         return status_fail(STATUS_DATA,

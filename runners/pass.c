@@ -1,6 +1,7 @@
 /* Runs the validation pass, and checks that a pass has seen exactly the expected images. */
 #include "runners/pass.h"
 
+#include "base/clock.h"
 #include "base/stop.h"
 #include "runners/divergence.h"
 #include "runners/progress.h"
@@ -59,7 +60,7 @@ static enum status end_batches(struct session *s, struct validation *v, int left
         TRY(engine_result(s->engine, &result));
         step_sums_add_loss(sums, &result.metrics);
         session_watch_graphs(s);
-        double after = step_now();
+        double after = clock_s();
         report_validation(p, &v->pending[0], &result.metrics, after - v->end);
         v->end = after;
         v->n--;
@@ -75,10 +76,10 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     int64_t n = 0;
     uint64_t seen = 0;
     struct validation v = {.in_use = {.engine = s->engine, .loader = s->val_loader}};
-    v.end = step_now();
+    v.end = clock_s();
     TRY(loader_start(s->val_loader, 0, 0));
     while (!stop_requested()) {
-        double since = v.n ? step_now() : v.end;
+        double since = v.n ? clock_s() : v.end;
         enum status st = loader_next(s->val_loader, &b);
         /* A single rank just stops. With several ranks, this rank must fail, because the other
          * ranks would wait for it. */
@@ -88,7 +89,7 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
         if (!b)
             break;
         v.pending[v.n++] =
-            (struct pending_batch){b->count - (int)b->stats.bad, b->index, step_now() - since};
+            (struct pending_batch){b->count - (int)b->stats.bad, b->index, clock_s() - since};
         TRY(engine_evaluate(s->engine, b));
         step_sums_add_batch(sums, b);
         seen += b->seen;
@@ -118,7 +119,7 @@ enum status pass_validate(struct session *s, struct pass_result *r)
     enum status st;
     struct progress p;
     struct step_sums sums = {{0}};
-    double begun = step_now();
+    double begun = clock_s();
     progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0,
                    s->config->quiet ? 0 : s->config->print_freq);
     st = engine_share_buffers(s->engine);
@@ -133,7 +134,7 @@ enum status pass_validate(struct session *s, struct pass_result *r)
                               .top5 = (int64_t)sums.v[SUM_TOP5],
                               .images = (int64_t)sums.v[SUM_IMAGES],
                               .bad_images = (int64_t)sums.v[SUM_BAD],
-                              .seconds = step_now() - begun};
+                              .seconds = clock_s() - begun};
     s->agreed = true; /* the sums are the same on all ranks */
     if (s->stopping)
         return status_fail(STATUS_INTERRUPTED, "validation was interrupted");

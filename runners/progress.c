@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void meter_add(struct meter *m, double value, double weight)
 {
@@ -28,10 +27,10 @@ void progress_begin(struct progress *p, FILE *out, const char *title, int64_t ba
                     int64_t first, int print_freq)
 {
     *p = (struct progress){.out = out,
-                           .terminal = print_freq > 0 && isatty(fileno(out)) == 1,
+                           .terminal = print_freq > 0 && bar_redraws(out),
                            .batches = batches,
                            .print_freq = print_freq,
-                           .begun = (double)clock_ns() * 1e-9,
+                           .begun = clock_s(),
                            .first = first};
     snprintf(p->title, sizeof p->title, "%s", title);
 }
@@ -70,7 +69,7 @@ static void print_line(const struct progress *p, int64_t i)
 static void draw_bar(struct progress *p, int64_t i)
 {
     enum { FIELDS = 5 };
-    double now = (double)clock_ns() * 1e-9;
+    double now = clock_s();
     if (now - p->drawn < 0.1 && i + 1 < p->batches)
         return; /* at most ten times a second */
     p->drawn = now;

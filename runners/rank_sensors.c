@@ -1,12 +1,15 @@
-/* Gathers the sensor values of all ranks. */
+/* Gathers the sensor values of all ranks, and the load of their hosts. */
 #include "runners/rank_sensors.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "results/run.h"
 #include "results/sensors.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     TEXT_BYTES_MAX = 1 << 20
@@ -106,5 +109,75 @@ enum status rank_sensors_gather(struct world *w, const struct device_list *devic
         json_object_del(summary, "telemetry");
 done:
     free(text);
+    return st;
+}
+
+void rank_load_begin(const struct world *w, struct rank_load *own)
+{
+    cpu_set_t cpus;
+    const char *host = w->info[w->rank].host;
+    CPU_ZERO(&cpus);
+    for (int i = 0; i < w->size; i++)
+        if (strcmp(w->info[i].host, host) == 0)
+            CPU_OR(&cpus, &cpus, &w->info[i].cores);
+    if (!file_first_line("/proc/sys/kernel/random/boot_id", own->kernel, sizeof own->kernel))
+        snprintf(own->kernel, sizeof own->kernel, "%s", host);
+    load_open(&own->meter, NULL, &cpus);
+    own->begin = load_read(&own->meter);
+}
+
+/* Returns what the ranks that count the same processors as rank `first` have read. They read at
+ * slightly different times. The time common to all counts, so that no rank's own time outside of
+ * its readings is taken for another process's. */
+static struct host_noise joint_noise(const struct rank_load *load, int n, int first)
+{
+    struct load begin = load[first].begin, end = load[first].end, own = {0};
+    for (int i = 0; i < n; i++) {
+        const struct load *a = &load[i].begin, *b = &load[i].end;
+        if (strcmp(load[i].kernel, load[first].kernel) != 0 ||
+            !CPU_EQUAL(&load[i].meter.cpus, &load[first].meter.cpus))
+            continue;
+        own.own_s += b->own_s - a->own_s;
+        own.preempted += b->preempted - a->preempted;
+        own.throttled_s = fmax(own.throttled_s, b->throttled_s - a->throttled_s);
+        begin = a->wall_s > begin.wall_s ? *a : begin;
+        end = b->wall_s < end.wall_s ? *b : end;
+    }
+    end.own_s = begin.own_s + own.own_s;
+    end.preempted = begin.preempted + own.preempted;
+    end.throttled_s = begin.throttled_s + own.throttled_s;
+    return load_between(&begin, &end, true);
+}
+
+struct host_noise rank_load_worst(const struct rank_load *load, int n, int *rank)
+{
+    struct host_noise worst = {0};
+    double most = -1;
+    for (int i = 0; i < n; i++) {
+        char text[NOISE_TEXT_MAX];
+        struct host_noise h = joint_noise(load, n, i);
+        double sum = fmax(h.steal, 0) + fmax(h.others, 0) + fmax(h.throttled, 0);
+        sum += host_noise_judge(&h, text) ? 10 : 0;
+        if (sum <= most)
+            continue;
+        most = sum;
+        worst = h;
+        *rank = i;
+    }
+    return worst;
+}
+
+enum status rank_load_end(struct world *w, struct rank_load *own, struct host_noise *host,
+                          int *rank)
+{
+    struct rank_load *all;
+    double barrier = 0; /* the sum makes all ranks read at the same time */
+    TRY(comm_sum(w->comm, &barrier, 1));
+    own->end = load_read(&own->meter);
+    TRY(array_new(&all, w->size));
+    enum status st = comm_gather(w->comm, own, all, sizeof *own);
+    if (st == STATUS_OK)
+        *host = rank_load_worst(all, w->size, rank);
+    free(all);
     return st;
 }

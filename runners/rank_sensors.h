@@ -1,4 +1,5 @@
-/* Internal to runners/: brings the sensor values of every rank's devices to rank 0.
+/* Internal to runners/: brings the sensor values of every rank's devices, and the load of every
+ * rank's host, to rank 0.
  *
  * Rank 0 records its samples at once. Every other rank keeps its samples in memory, and sends a
  * summary of them when the run ends. */
@@ -6,6 +7,7 @@
 
 #include "comm/world.h"
 #include "kernels/device_list.h"
+#include "results/load.h"
 #include "results/schema.h"
 
 /* Samples in memory. Initialise with {0}. */
@@ -24,3 +26,21 @@ void rank_samples_free(struct rank_samples *samples); /* zeroed: no effect */
  * unreadable. */
 MUST_CHECK enum status rank_sensors_gather(struct world *w, const struct device_list *devices,
                                            const struct rank_samples *own, json_t *summary);
+
+/* A rank's readings of its host's counters. */
+struct rank_load {
+    char kernel[HOST_NAME_MAX_LEN]; /* the kernel's boot ID or, if unknown, the name of the host */
+    struct load_meter meter;
+    struct load begin, end;
+};
+
+/* Begins to measure the load of this rank's host, on the processors of all its ranks. */
+void rank_load_begin(const struct world *w, struct rank_load *own);
+
+/* Ends to measure: sets *host to what the ranks' readings show of the host that was disturbed most,
+ * and *rank to a rank on it. Every rank calls it. */
+MUST_CHECK enum status rank_load_end(struct world *w, struct rank_load *own,
+                                     struct host_noise *host, int *rank);
+
+/* The same for the readings of n ranks. `others` has no processor time of any of them. */
+struct host_noise rank_load_worst(const struct rank_load *load, int n, int *rank);

@@ -60,6 +60,11 @@ void run_summary_begin(const struct session *s)
     if (s->resumed)
         fprintf(s->out, "Resuming at epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
                 s->state.step);
+    if (session_emulates(s))
+        fprintf(s->out, "%s is emulated in fp32: its speed says nothing about the type\n",
+                s->policy.name);
+    if (*s->crowd && session_leads(s))
+        fprintf(stderr, "ampscale: warning: steps are slower with %s devices or ranks\n", s->crowd);
     if (*s->dir)
         text_print(s->out, "records and checkpoints: '%s'", s->dir);
     fflush(s->out);
@@ -110,9 +115,12 @@ static void say_end(const struct session *s, const struct run *run, const json_t
     if (left_out > 0)
         fprintf(s->out, ", %" JSON_INTEGER_FORMAT " image%s skipped that could not be decoded",
                 left_out, left_out == 1 ? "" : "s");
+    if (session_emulates(s))
+        fprintf(s->out, ", %s emulated in fp32", s->policy.name);
     char noise[NOISE_TEXT_MAX];
+    const char *host = json_text_at(json_object_get(summary, "noise"), "host");
     if (noise_recorded(summary, noise))
-        fprintf(s->out, "; disturbed: %s", noise);
+        fprintf(s->out, "; disturbed%s%s: %s", *host ? " on " : "", host, noise);
     fprintf(s->out, "\n");
 }
 
@@ -207,24 +215,29 @@ static enum status add_storage(const struct session *s, json_t *io)
                     json_finite(storage_cached_percent(r->storage.process, r->loaders)));
 }
 
-/* Adds to the summary whether other work disturbed the run. */
-static enum status add_noise(const struct session *s, const struct run *run, json_t *summary)
+/* Adds to the summary whether other work disturbed the run, on the host of rank `rank`. */
+static enum status add_noise(const struct session *s, const struct run *run, struct noise *noise,
+                             int rank, json_t *summary)
 {
-    struct noise noise;
-    struct load now = load_read(&s->load);
-    TRY(noise_of_steps(run, &noise));
-    /* The programs that take turns with a paused run are no disturbance. */
-    noise.host = load_between(&s->load_began, &now, s->world.size == 1 && !stop_was_paused());
-    return json_put(summary, "noise", noise_json(&noise));
+    TRY(noise_of_steps(run, noise));
+    if (stop_was_paused()) /* the programs that take turns with a paused run are no disturbance */
+        noise->host.others = NAN;
+    TRY(json_put(summary, "noise", noise_json(noise)));
+    return s->world.size == 1 ? STATUS_OK
+                              : json_put(json_object_get(summary, "noise"), "host",
+                                         json_string(s->world.info[rank].host));
 }
 
 /* Computes the summary from the records, so that it includes earlier attempts. */
 enum status run_summary_finish(struct session *s)
 {
     enum status st;
+    int rank;
+    struct noise noise;
     struct run *run = NULL;
     json_t *summary = NULL;
     TRY(telemetry_stop(s->telemetry));
+    TRY(rank_load_end(&s->world, &s->load, &noise.host, &rank));
     if (!session_leads(s))
         return rank_sensors_gather(&s->world, &s->devices, &s->samples, NULL);
     CHECK(summary_new(s, &summary));
@@ -239,7 +252,7 @@ enum status run_summary_finish(struct session *s)
         CHECK(json_put(summary, "paused", json_true()));
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(add_storage(s, json_object_get(summary, "io")));
-    CHECK(add_noise(s, run, summary));
+    CHECK(add_noise(s, run, &noise, rank, summary));
     CHECK(write_summary(s, summary));
     say_end(s, run, summary);
     summary_explain(run, summary, s->out);

@@ -4,7 +4,6 @@
 #include "comm/world.h"
 #include "engine/engine.h"
 #include "input/loader.h"
-#include "results/load.h"
 #include "results/ranks.h"
 #include "results/record.h"
 #include "runners/checkpoint.h"
@@ -43,6 +42,8 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
+    /* "16 threads on 2 usable cores; give --threads 2, or fewer"; "": not oversubscribed */
+    char crowd[128];
     bool stopping; /* a rank was asked to stop, and all ranks have been informed */
     /* In this epoch, the loss of a step was not finite, and the step was not skipped. */
     bool not_finite;
@@ -53,11 +54,10 @@ struct session {
     /* The record in which the communication thread writes why it ends the job. NULL while that
      * thread must not end the job. */
     _Atomic(struct record *) ending;
-    struct expected *expected;    /* --expect; only on rank 0; NULL: none */
+    struct run *expected;         /* --expect; only on rank 0; NULL: none */
     struct telemetry *telemetry;  /* NULL: off */
     struct storage_meter storage; /* measures reads from the storage of the data */
-    struct load_meter load;       /* measures the load of the host */
-    struct load load_began;       /* load when the session was opened */
+    struct rank_load load;        /* measures the load of the host */
     struct session_reads {
         struct storage_bytes storage; /* fetched from storage */
         double loaders;               /* bytes that the loaders read */
@@ -164,6 +164,10 @@ MUST_CHECK enum status session_end_saves(struct session *s);
 
 /* Fails on all ranks if the settings, data or layout of weights of a rank differ from rank 0's. */
 MUST_CHECK enum status session_agree(struct session *s);
+
+/* Returns whether the device rounds fp32 values to the precision's type, in place of computing in
+ * it. */
+bool session_emulates(const struct session *s);
 
 /* Begins the record on rank 0, and sampling of the devices' sensors on every rank. */
 MUST_CHECK enum status session_begin_record(struct session *s, int argc, char *const *argv);

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "engine/device_input.h"
@@ -64,6 +65,24 @@ static int threads_of(const struct session *s)
 {
     int named = s->config->threads;
     return named ? named : world_threads(&s->world, s->devices.n);
+}
+
+/* Sets s->crowd if the ranks of this host have more compute threads than cores. */
+static void count_threads(struct session *s)
+{
+    const struct world *w = &s->world;
+    const struct rank_info *own = &w->info[w->rank];
+    int threads = s->device->threads, fit = world_threads(w, s->devices.n), sharing = 0;
+    for (int i = 0; i < w->size; i++)
+        sharing +=
+            strcmp(w->info[i].host, own->host) == 0 && CPU_EQUAL(&w->info[i].cores, &own->cores);
+    if (gpu_group_is(&s->devices) ||
+        !host_oversubscribed(threads * s->devices.n * sharing, s->crowd, sizeof s->crowd))
+        return;
+    if (fit < threads)
+        text_append(s->crowd, sizeof s->crowd, "; give --threads %d, or fewer", fit);
+    else
+        text_append(s->crowd, sizeof s->crowd, "; give fewer");
 }
 
 /* Finds NCCL if there are several GPUs. Without NCCL, data between processes passes through the
@@ -265,9 +284,9 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     if (session_leads(s) && !c->dummy)
         dataset_warn(s->train_data ? s->train_data : s->val_data, stderr);
     storage_open(&s->storage, c->data, NULL);
-    load_open(&s->load, NULL, NULL);
-    s->load_began = load_read(&s->load);
     TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
+    count_threads(s);
+    rank_load_begin(&s->world, &s->load);
     TRY(find_nccl(s));
     TRY(open_decoder(s));
     TRY(open_loaders(s));
@@ -329,7 +348,7 @@ enum status session_close(struct session *s, enum status st)
     first_failure_keep(&first, record_close(s->record));
     telemetry_close(s->telemetry);
     rank_samples_free(&s->samples);
-    expected_close(s->expected);
+    run_free(s->expected);
     engine_idle(s->engine); /* waits, because the engine may still be reading batches; on a broken
                              * device, the wait ends early */
     loader_close(s->train_loader);

@@ -13,6 +13,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+bool session_emulates(const struct session *s)
+{
+    return s->policy.operand != DTYPE_F32 &&
+           (s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand));
+}
+
 static struct train_setting setting_of(const struct session *s)
 {
     const struct train_config *c = s->config;
@@ -30,8 +36,8 @@ static struct train_setting setting_of(const struct session *s)
         .graphs = engine_replays_graphs(s->engine),
         .wgrad_stream = engine_uses_wgrad_stream(s->engine),
         .pdl = engine_uses_pdl(s->engine),
-        .emulated =
-            s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
+        .emulated = session_emulates(s),
+        .oversubscribed = *s->crowd != '\0',
         .comm = engine_comm_name(s->engine),
         .inject = session_faults(s),
         .data = s->identity.data,

@@ -10,11 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-double step_now(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
-
 double step_percent(double part, double of)
 {
     return of > 0 ? 100 * part / of : 0;
@@ -89,9 +84,9 @@ static enum status begin_micro_batch(struct session *s, struct step_queue *q,
                                      struct pending_step *p, int i, const struct step_state *state)
 {
     struct batch *b;
-    double begun = step_now();
+    double begun = clock_s();
     TRY(loader_next(s->train_loader, &b));
-    p->rec.data_s += step_now() - begun;
+    p->rec.data_s += clock_s() - begun;
     if (!b)
         return status_fail(STATUS_INVALID, "the epoch ended before its last batch");
     bool last = i == p->batches - 1;
@@ -125,7 +120,7 @@ enum status step_begin(struct session *s, struct step_queue *q, double since)
     struct step_state state = device_state(s, q->step, lr);
     struct pending_step *p = &q->pending[q->n];
     *p = (struct pending_step){
-        .rec = {.lr = lr, .data_s = step_now() - since}, /* host time between two steps */
+        .rec = {.lr = lr, .data_s = clock_s() - since}, /* host time between two steps */
         .batches = left < s->config->accumulate ? (int)left : s->config->accumulate};
     for (int i = 0; i < p->batches; i++)
         TRY(begin_micro_batch(s, q, p, i, &state));
@@ -196,9 +191,9 @@ enum status step_end(struct session *s, struct step_queue *q, struct step_record
     }
     s->spent.images += (int64_t)p.sums.v[SUM_IMAGES]; /* images of this rank, before the sum over
                                                        * ranks */
-    double shared = step_now();
+    double shared = clock_s();
     TRY(step_sums_share(s, &p.sums));
-    shared = step_now() - shared;
+    shared = clock_s() - shared;
     TRY(judge_step(s, p.sums.v[SUM_LOSS], rec->lr, &result));
     describe_step(s, p.sums.v, rec);
     describe_times(&result.times, q->steady, rec);

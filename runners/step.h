@@ -71,6 +71,3 @@ MUST_CHECK enum status step_end(struct session *s, struct step_queue *q, struct 
  * NaN if `count` is 0. */
 double step_percent(double part, double of);
 double step_mean(double sum, double count);
-
-/* Returns the time of the monotonic clock in seconds. */
-double step_now(void);

@@ -1,6 +1,7 @@
 /* Runs the training loop. */
 #include "runners/trainer.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/stats.h"
 #include "base/stop.h"
@@ -116,7 +117,7 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     r->io.decode_ns += (int64_t)(rec.decode_s * 1e9);
     r->images += rec.images;
     session_watch_graphs(s);
-    double after = step_now();
+    double after = clock_s();
     if (rec.total_s <= 0)
         rec.total_s = after - *end;
     limit_wait(&rec);
@@ -246,7 +247,7 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
         if (!check)
             continue;
         TRY(save ? save_checkpoint(s) : check_replicas(s, false));
-        end = step_now(); /* the time of checks and checkpoints belongs to no step */
+        end = clock_s(); /* the time of checks and checkpoints belongs to no step */
         q.steady = false;
     }
     return end_steps(s, &q, 0, p, &end, r);
@@ -258,7 +259,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     struct progress p;
     char title[32];
     const struct train_config *c = s->config;
-    double begun = step_now(), joules_before = session_joules(s);
+    double begun = clock_s(), joules_before = session_joules(s);
     struct storage_bytes fetched_before = storage_read(&s->storage);
     int64_t first = s->state.batch;
     *r = (struct pass_result){0};
@@ -275,7 +276,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     CHECK(check_valid(s, r));
 done:
     progress_end(&p);
-    r->seconds = step_now() - begun;
+    r->seconds = clock_s() - begun;
     r->joules = session_joules(s) - joules_before;
     r->storage = storage_since(&s->storage, fetched_before);
     s->spent.storage_bytes = r->storage.process;
@@ -324,7 +325,7 @@ static enum status finish_epoch(struct session *s, struct pass_result *train,
     struct atomic_file checkpoint = {0};
     TRY(judge_epoch(s, &val));
     TRY(check_replicas(s, true));
-    double begun = step_now();
+    double begun = clock_s();
     if (val.count > 0)
         TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
     bool save = !s->config->no_checkpoint && is_due(s, s->config->checkpoint_every);
@@ -337,7 +338,7 @@ static enum status finish_epoch(struct session *s, struct pass_result *train,
         save = st == STATUS_OK;
         TRY(checkpoint_written(s, st));
     }
-    double checkpoint_s = step_now() - begun;
+    double checkpoint_s = clock_s() - begun;
     CHECK(epoch_ranks(s, train));
     if (session_leads(s))
         CHECK(epoch_put(s, train, &val, checkpoint_s, rate));

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RESAMPLES = 2000 };
@@ -16,7 +17,6 @@ enum { RESAMPLES = 2000 };
 const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .data_share = 0.10,
                                                   .comm_loss = 0.10,
-                                                  .comm_share = 0.10,
                                                   .behind = RANKS_BEHIND,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
@@ -93,7 +93,8 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
     TRY(measure(r, offsetof(struct study_sample, images_per_s), c->name, &c->images_per_s));
     TRY(measure(r, offsetof(struct study_sample, wall), c->name, &c->wall));
     TRY(measure(r, offsetof(struct study_sample, seconds), c->name, &c->seconds));
-    c->top1 = median(r, offsetof(struct study_sample, top1));
+    TRY(measure(r, offsetof(struct study_sample, top1), c->name, &c->top1_runs));
+    c->top1 = c->top1_runs.median;
     c->top5 = median(r, offsetof(struct study_sample, top5));
     c->comm_busy_s = median(r, offsetof(struct study_sample, comm_busy_s));
     c->behind = median(r, offsetof(struct study_sample, behind));
@@ -119,47 +120,50 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
         conditions_add(&c->conditions, &r->sample[i].conditions);
     c->conditions.from[0] = c->conditions.to[0] = '\0';
     c->conditions.others = median(r, offsetof(struct study_sample, conditions.others));
-    return STATUS_OK;
+    return study_curves_join(r->curves, r->n, c);
 }
 
 /* ---- series ---- */
 
 /* The batch that all cells of a series share: per device (weak scaling) or over all devices (strong
  * scaling). */
-static int64_t kept_batch(const struct analysis_cell *c, enum analysis_scaling s)
+static int64_t kept_batch(const struct study_cell *c, enum analysis_scaling s)
 {
     return s == ANALYSIS_WEAK ? c->batch / c->devices : c->batch;
 }
 
-static bool in_series(const struct analysis_cell *last, const struct analysis_cell *c)
+/* Whether the series of scaling `s` whose last cell is `last` has the cell `c`. */
+static bool in_series(const struct study_cell *last, enum analysis_scaling s,
+                      const struct study_cell *c)
 {
-    bool base = c->devices == 1 && strcmp(c->mode, "nd") == 0;
-    bool same = strcmp(c->mode, last->mode) == 0 && c->scaling == last->scaling;
-    return (base || same) && strcmp(c->precision, last->precision) == 0 &&
-           strcmp(c->arch, last->arch) == 0 && strcmp(c->data, last->data) == 0 &&
-           kept_batch(c, last->scaling) == kept_batch(last, last->scaling);
+    return (c->mode == STUDY_ND || (c->mode == last->mode && c->in[s])) &&
+           strcmp(c->precision, last->precision) == 0 && strcmp(c->arch, last->arch) == 0 &&
+           c->data == last->data && kept_batch(c, s) == kept_batch(last, s);
 }
 
-/* Whether cell i is the last of its series: no other cell of the series has more devices. */
-static bool ends_series(const struct analysis *a, int64_t i)
+/* Adds the series of scaling `s` whose last cell is cell `last`, if no other cell of such a series
+ * has more devices. In the plan, cells of one device come first, and the cells of a mode are sorted
+ * by number of devices. A cell alone is one series, not one for each scaling. */
+static enum status add_series(const struct study_plan *plan, int64_t last, enum analysis_scaling s,
+                              struct analysis *a)
 {
-    const struct analysis_cell *c = &a->cell[i];
-    for (int64_t j = 0; j < a->n_cells; j++)
-        if (a->cell[j].devices > c->devices && in_series(c, &a->cell[j]))
-            return false;
-    return c->devices > 1;
-}
-
-/* Adds the series whose last cell is `last`. In the plan, cells of one device come first, and the
- * cells of a mode are sorted by number of devices. */
-static enum status add_series(struct analysis *a, int64_t last)
-{
-    struct analysis_series *s = &a->series[a->n_series];
-    TRY(array_new(&s->cell, a->n_cells));
+    const struct study_cell *l = &plan->cell[last];
+    struct analysis_series *series = &a->series[a->n_series];
+    if (l->devices == 1 || !l->in[s])
+        return STATUS_OK;
+    for (int64_t i = last + 1; i < plan->n_cells; i++)
+        if (plan->cell[i].devices > l->devices && in_series(l, s, &plan->cell[i]))
+            return STATUS_OK;
+    TRY(array_new(&series->cell, a->n_cells));
     a->n_series++;
-    for (int64_t i = 0; i < a->n_cells; i++)
-        if (in_series(&a->cell[last], &a->cell[i]))
-            s->cell[s->n++] = i;
+    for (int64_t i = 0; i < plan->n_cells; i++)
+        if (in_series(l, s, &plan->cell[i]))
+            series->cell[series->n++] = i;
+    if (series->n == 1 && l->scaling != s) {
+        free(series->cell);
+        *series = (struct analysis_series){0};
+        a->n_series--;
+    }
     return STATUS_OK;
 }
 
@@ -172,13 +176,14 @@ static void speed_up(const struct analysis_cell *base, struct analysis_cell *c)
     c->efficiency_wall = c->speedup_wall / factor;
 }
 
-static enum status make_series(struct analysis *a)
+static enum status make_series(const struct study_plan *plan, struct analysis *a)
 {
-    TRY(array_new(&a->series, a->n_cells));
-    for (int64_t i = 0; i < a->n_cells; i++)
-        if (ends_series(a, i))
-            TRY(add_series(a, i));
-    for (int64_t k = 0; k < a->n_series; k++)
+    TRY(array_new(&a->series, 2 * a->n_cells));
+    for (int64_t i = 0; i < a->n_cells; i++) {
+        TRY(add_series(plan, i, ANALYSIS_WEAK, a));
+        TRY(add_series(plan, i, ANALYSIS_STRONG, a));
+    }
+    for (int64_t k = a->n_series - 1; k >= 0; k--) /* the first series of a cell counts */
         for (int64_t i = 0; i < a->series[k].n; i++)
             speed_up(&a->cell[a->series[k].cell[0]], &a->cell[a->series[k].cell[i]]);
     return STATUS_OK;
@@ -186,10 +191,9 @@ static enum status make_series(struct analysis *a)
 
 static json_t *thresholds_json(const struct study_thresholds *t)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss,
-                     "data_share", t->data_share, "comm_loss", t->comm_loss, "comm_share",
-                     t->comm_share, "behind", t->behind, "compute_share", t->compute_share, "noise",
-                     t->noise);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
+                     t->data_share, "comm_loss", t->comm_loss, "behind", t->behind, "compute_share",
+                     t->compute_share, "noise", t->noise);
 }
 
 enum status study_analyse(const struct study_plan *plan, const struct study_result *result,
@@ -212,8 +216,8 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
         for (int64_t k = 0; k < result[i].n; k++)
             conditions_add(&a->conditions, &result[i].sample[k].conditions);
     }
-    CHECK(make_series(a));
-    study_judge(result, &study_thresholds, a);
+    CHECK(make_series(plan, a));
+    CHECK(study_judge(result, &study_thresholds, a));
 done:
     if (st != STATUS_OK)
         analysis_free(a);

@@ -5,6 +5,7 @@
  * first cell. Each cell gets a verdict with its evidence. */
 #pragma once
 
+#include "study/study_curves.h"
 #include "study/study_plan.h"
 #include "study/study_sample.h"
 
@@ -14,6 +15,7 @@ struct study_result {
     struct study_sample sample[ANALYSIS_MAX_REPEATS]; /* (n) */
     int64_t failed;                                   /* number of failed repeats */
     char reason[ANALYSIS_TEXT_SIZE];                  /* reason of the last failure, if any */
+    struct study_curves curves[ANALYSIS_MAX_REPEATS]; /* (n) */
 };
 
 /* Bottleneck thresholds, as fractions. */
@@ -21,7 +23,6 @@ struct study_thresholds {
     double loader_loss;   /* throughput lost by real data, relative to synthetic data */
     double data_share;    /* fraction of a step spent waiting for the loader */
     double comm_loss;     /* throughput per device lost, relative to a single device */
-    double comm_share;    /* fraction of a step spent in exposed communication */
     double behind;        /* excess of a rank's own time over the median of the other ranks'
                            * times */
     double compute_share; /* fraction of a step spent in forward pass, backward pass and
@@ -38,5 +39,5 @@ MUST_CHECK enum status study_analyse(const struct study_plan *plan,
 
 /* Inside study/: fills in the verdict and the evidence of every cell. The caller has set the
  * numbers of the cells. */
-void study_judge(const struct study_result *result, const struct study_thresholds *t,
-                 struct analysis *a);
+MUST_CHECK enum status study_judge(const struct study_result *result,
+                                   const struct study_thresholds *t, struct analysis *a);

@@ -42,6 +42,8 @@ static enum status collect_run(const struct study_store *store, const struct stu
         st = study_check_run(store->plan, run, record);
         if (st == STATUS_OK)
             st = study_sample_of(record, store->plan->spec->warmup_steps, &r->sample[r->n]);
+        if (st == STATUS_OK)
+            st = study_curves_of(record, &r->curves[r->n]);
         run_free(record);
     }
     if (st == STATUS_OK)
@@ -70,6 +72,9 @@ enum status study_collect(const struct study_store *store, const char *command, 
     snprintf(a->command, sizeof a->command, "%s", command);
 done:
     json_decref(machine);
+    for (int64_t i = 0; result && i < plan->n_cells; i++)
+        for (int64_t k = 0; k < result[i].n; k++)
+            free(result[i].curves[k].epoch);
     free(result);
     return st;
 }

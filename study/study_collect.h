@@ -15,4 +15,4 @@ MUST_CHECK enum status study_collect(const struct study_store *store, const char
 /* Prints a line for each cell: throughput, speed-up, efficiency, top-1, the shares of input and
  * communication, and the verdict or the reason why the cell has no result. Then prints the
  * bottleneck thresholds. */
-void study_print(const struct analysis *a, FILE *out);
+MUST_CHECK enum status study_print(const struct analysis *a, FILE *out);

@@ -85,12 +85,11 @@ static enum status add_length(const struct study_spec *s, struct words *w)
     return words_add_all(w, "--epochs", "1000000", NULL); /* the number of steps ends the run */
 }
 
-static enum status add_train(const struct study_plan *plan, const struct study_run *run,
-                             const char *dir, struct words *w)
+enum status study_train_words(const struct study_plan *plan, const struct study_run *run,
+                              const char *dir, struct words *w)
 {
     const struct study_spec *s = plan->spec;
     const struct study_cell *c = &plan->cell[run->cell];
-    TRY(words_add(w, "train"));
     TRY(add_data(c->data, dir, w));
     TRY(words_add_flag(w, "-a", "%s", c->arch));
     TRY(words_add_flag(w, "--image-size", "%" PRId64, s->image_size));
@@ -120,7 +119,8 @@ enum status study_run_command(const struct study_plan *plan, const struct study_
         TRY(add_launcher(plan, c, program, logs, w));
     else
         TRY(words_add(w, "%s", program));
-    TRY(add_train(plan, run, dir, w));
+    TRY(words_add(w, "train"));
+    TRY(study_train_words(plan, run, dir, w));
     TRY(words_add_flag(w, "--out", "%s", out));
     return resume ? words_add_all(w, "--resume", "auto", NULL) : STATUS_OK;
 }

@@ -2,6 +2,7 @@
 #include "study/study_plan.h"
 
 #include "base/array.h"
+#include "base/nearest.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -26,6 +27,12 @@ static enum status name_cell(struct study_cell *c)
     return STATUS_OK;
 }
 
+static bool is_same_training(const struct study_cell *a, const struct study_cell *b)
+{
+    return a->mode == b->mode && a->precision == b->precision && a->arch == b->arch &&
+           a->data == b->data && a->devices == b->devices && a->batch == b->batch;
+}
+
 static enum status add_cell(struct study_plan *plan, const struct point *p)
 {
     const struct study_spec *s = plan->spec;
@@ -46,10 +53,12 @@ static enum status add_cell(struct study_plan *plan, const struct point *p)
                                                               : 1,
                              .batch = weak ? s->weak.v[p->batch] * devices : s->strong.v[p->batch]};
     TRY(name_cell(c));
-    /* With one device, weak and strong scaling give the same cell. */
-    for (int64_t i = 0; i < plan->n_cells; i++)
-        if (strcmp(plan->cell[i].name, c->name) == 0)
+    for (struct study_cell *known = plan->cell; known < c; known++)
+        if (is_same_training(known, c)) {
+            known->in[p->scaling] = true;
             return STATUS_OK;
+        }
+    c->in[p->scaling] = true;
     plan->n_cells++;
     return STATUS_OK;
 }
@@ -168,10 +177,37 @@ done:
     return st;
 }
 
-enum status study_plan_print(const struct study_plan *plan, const char *dir, FILE *out)
+bool study_run_matches(const struct study_plan *plan, const struct study_run *run,
+                       const regex_t *only)
+{
+    char name[ANALYSIS_NAME_SIZE + 32];
+    snprintf(name, sizeof name, "%s/r%d", plan->cell[run->cell].name, run->repeat);
+    return !only || regexec(only, name, 0, NULL, 0) == 0;
+}
+
+enum status study_only_check(const struct study_plan *plan, const regex_t *only, const char *text)
+{
+    char meant[96];
+    struct nearest near = nearest_to(text);
+    for (int64_t i = 0; i < plan->n_runs; i++)
+        if (study_run_matches(plan, &plan->run[i], only))
+            return STATUS_OK;
+    for (int64_t i = 0; i < plan->n_cells; i++)
+        if (strlen(plan->cell[i].name) < NEAREST_MAX)
+            nearest_offer(&near, plan->cell[i].name, strlen(plan->cell[i].name));
+    nearest_say(&near, "", meant, sizeof meant);
+    return status_fail(STATUS_USAGE, "--only '%s' matches no run%s%s%s", text,
+                       *meant ? meant : "; a run's name is like '",
+                       *meant ? "" : plan->cell[0].name, *meant ? "" : "/r1'");
+}
+
+enum status study_plan_print(const struct study_plan *plan, const char *dir, const bool *wanted,
+                             FILE *out)
 {
     for (int64_t i = 0; i < plan->n_runs; i++) {
         char *line;
+        if (!wanted[i])
+            continue;
         TRY(command_line(plan, &plan->run[i], dir, &line));
         fprintf(out, "%s\n", line);
         free(line);

@@ -9,6 +9,7 @@
 #include "results/analysis.h"
 #include "study/study_spec.h"
 
+#include <regex.h>
 #include <stdio.h>
 
 struct study_cell {
@@ -17,8 +18,10 @@ struct study_cell {
     enum study_mode mode;
     const char *precision, *arch; /* point into the spec */
     const struct study_data *data;
-    enum analysis_scaling scaling; /* for a cell with one device: the first scaling that added it.
-                                    * Series of both scalings may begin with this cell */
+    enum analysis_scaling scaling; /* the first scaling that has this cell; it is in the name unless
+                                    * the cell has one device */
+    bool in[2]; /* (enum analysis_scaling) the scalings that have this cell. With equal batches,
+                 * weak and strong scaling are the same training, which runs once */
     int64_t devices, ranks;
     int64_t batch; /* images per step, over all devices */
 };
@@ -57,6 +60,10 @@ MUST_CHECK enum status study_run_command(const struct study_plan *plan, const st
                                          const char *program, const char *dir, bool resume,
                                          struct words *w);
 
+/* Appends the words after "train" of that command, without --out and --resume. */
+MUST_CHECK enum status study_train_words(const struct study_plan *plan, const struct study_run *run,
+                                         const char *dir, struct words *w);
+
 /* Makes the command that generates a data set in "<dir>/data/<name>". */
 MUST_CHECK enum status study_data_command(const struct study_data *data, const char *program,
                                           const char *dir, struct words *w);
@@ -66,5 +73,15 @@ MUST_CHECK enum status study_data_command(const struct study_data *data, const c
 MUST_CHECK enum status study_plan_json(const struct study_plan *plan, const char *dir,
                                        json_t **out);
 
-/* Prints the command of each run, in the order of execution. */
-MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir, FILE *out);
+/* Returns whether `only` matches "<cell>/r<repeat>", or is NULL. */
+bool study_run_matches(const struct study_plan *plan, const struct study_run *run,
+                       const regex_t *only);
+
+/* STATUS_USAGE if `only`, compiled from `text`, matches no run. The message names the nearest cell.
+ */
+MUST_CHECK enum status study_only_check(const struct study_plan *plan, const regex_t *only,
+                                        const char *text);
+
+/* Prints the command of each run with wanted[i], in the order of execution. */
+MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir,
+                                        const bool *wanted, FILE *out);

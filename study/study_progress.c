@@ -2,22 +2,48 @@
 #include "study/study_progress.h"
 
 #include "base/array.h"
+#include "base/bar.h"
+#include "base/file.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
+enum { SUMMARY_MAX_BYTES = 16 << 20 };
+
+/* Counts a run of an earlier call, if its record has its duration. */
+static enum status count_earlier(struct study_progress *p, const struct study_store *store,
+                                 const struct study_run *run)
+{
+    char path[STUDY_PATH_SIZE];
+    json_t *summary = NULL;
+    TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
+    if (!path_exists(path))
+        return STATUS_OK;
+    enum status st = json_read(path, SUMMARY_MAX_BYTES, &summary);
+    double seconds = json_number_at(summary, "elapsed");
+    json_decref(summary);
+    if (st == STATUS_OK && seconds > 0) {
+        p->seconds[run->cell] += seconds;
+        p->runs[run->cell]++;
+    }
+    return st == STATUS_DATA ? STATUS_OK : st;
+}
+
+enum status study_progress_begin(struct study_progress *p, const struct study_store *store,
                                  const bool *wanted, FILE *out)
 {
-    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && isatty(fileno(out))};
+    const struct study_plan *plan = store->plan;
+    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && bar_redraws(out)};
     TRY(array_new(&p->seconds, plan->n_cells));
     TRY(array_new(&p->runs, plan->n_cells));
     TRY(array_new(&p->left, plan->n_cells));
     for (int64_t i = 0; i < plan->n_runs; i++) {
         p->total += wanted[i];
         p->left[plan->run[i].cell] += wanted[i];
+        if (!wanted[i])
+            TRY(count_earlier(p, store, &plan->run[i]));
     }
     return STATUS_OK;
 }
@@ -50,17 +76,49 @@ static double study_progress_left(const struct study_progress *p)
     return seconds;
 }
 
-/* Writes ", 3 min left", or "" while the time is not known. */
-static void say_left(const struct study_progress *p, char out[32])
+static void format_time(double s, char out[32])
 {
-    double s = study_progress_left(p);
-    *out = '\0';
     if (s < 100)
-        snprintf(out, 32, ", %.0f s left", s);
+        snprintf(out, 32, "%.0f s", s);
     else if (s < 100 * 60)
-        snprintf(out, 32, ", %.0f min left", s / 60);
-    else if (isfinite(s))
-        snprintf(out, 32, ", %.1f h left", s / 3600);
+        snprintf(out, 32, "%.0f min", s / 60);
+    else
+        snprintf(out, 32, "%.1f h", s / 3600);
+}
+
+/* Writes ", 3 min left", or "" while the time is not known. */
+static void say_left(const struct study_progress *p, char out[48])
+{
+    char time[32];
+    double s = study_progress_left(p);
+    format_time(s, time);
+    snprintf(out, 48, "%s%s%s", isfinite(s) ? ", " : "", isfinite(s) ? time : "",
+             isfinite(s) ? " left" : "");
+}
+
+void study_progress_forecast(const struct study_progress *p, FILE *out)
+{
+    char time[32];
+    int64_t cells = 0, earlier = 0;
+    double seconds = study_progress_left(p), limit = (double)(p->total * p->plan->spec->limit_s);
+    for (int64_t c = 0; c < p->plan->n_cells; c++) {
+        cells += p->left[c] > 0;
+        earlier += p->runs[c];
+    }
+    if (p->total == 0) {
+        fprintf(out, "# no run is left\n");
+        return;
+    }
+    fprintf(out, "# %" PRId64 " run%s of %" PRId64 " cell%s", p->total, p->total == 1 ? "" : "s",
+            cells, cells == 1 ? "" : "s");
+    format_time(isfinite(seconds) ? seconds : limit, time);
+    if (earlier > 0)
+        fprintf(out, ", beside %" PRId64 " complete: about %s, as long as those took\n", earlier,
+                time);
+    else if (limit > 0)
+        fprintf(out, "; time not known until runs are complete, at most %s by 'limit_s'\n", time);
+    else
+        fprintf(out, "; time not known until runs are complete\n");
 }
 
 void study_say(FILE *out, bool terminal, bool stays, const char *text)
@@ -85,7 +143,7 @@ void study_progress_data(struct study_progress *p, const char *name)
 
 void study_progress_start(struct study_progress *p, const struct study_run *run)
 {
-    char text[512], left[32];
+    char text[512], left[48];
     say_left(p, left);
     snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] running %s r%d", p->done, p->total,
              left, p->plan->cell[run->cell].name, run->repeat);
@@ -95,7 +153,7 @@ void study_progress_start(struct study_progress *p, const struct study_run *run)
 void study_progress_end(struct study_progress *p, const struct study_run *run,
                         const struct process_end *end, bool done)
 {
-    char text[1024], left[32];
+    char text[1024], left[48];
     p->done++;
     p->left[run->cell]--;
     p->runs[run->cell]++;

@@ -2,14 +2,17 @@
 #include "study/study_ready.h"
 
 #include "base/file.h"
+#include "base/host.h"
 #include "base/json.h"
 #include "base/launcher.h"
+#include "base/stop.h"
 #include "base/text_new.h"
 #include "base/words.h"
 #include "input/dataset.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,7 +149,7 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
         .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
     CHECK(process_run(&child, end));
     if (end->received)
-        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end->received));
+        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end->received));
     *gpus = end->code == 0 ? count_gpus(out) : -1;
 done:
     if (answer >= 0)
@@ -227,4 +230,23 @@ enum status study_ready_check(const struct study_plan *plan, const bool *wanted,
         st = status_fail(STATUS_DATA, "no run was started: %s", c.missing.text);
     free(c.missing.text);
     return st;
+}
+
+void study_ready_warn(const struct study_plan *plan, const bool *wanted, FILE *out)
+{
+    const struct study_cell *most = NULL;
+    char text[160];
+    bool elsewhere = (plan->hosts && plan->hosts->n > 0) || plan->spec->launcher ||
+                     launcher_slurm_tasks() > 0 || launcher_has_hosts();
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const struct study_cell *c = &plan->cell[plan->run[i].cell];
+        if (wanted[i] && (!most || c->devices > most->devices))
+            most = c;
+    }
+    if (!most || elsewhere || strcmp(plan->spec->device, "cuda") == 0)
+        return;
+    int64_t threads = most->devices * (plan->spec->threads > 0 ? plan->spec->threads : 1);
+    if (host_oversubscribed(threads < INT_MAX ? (int)threads : INT_MAX, text, sizeof text))
+        fprintf(out, "ampscale: warning: cell '%s': %s: their sharing is measured, not scaling\n",
+                most->name, text);
 }

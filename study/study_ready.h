@@ -12,3 +12,7 @@
 MUST_CHECK enum status study_ready_check(const struct study_plan *plan, const bool *wanted,
                                          const char *program,
                                          const struct process_signals *signals);
+
+/* Warns in a line if the ranks and devices of a wanted run have more compute threads than this
+ * machine has cores. Hosts, GPUs and a launcher have cores of their own. */
+void study_ready_warn(const struct study_plan *plan, const bool *wanted, FILE *out);

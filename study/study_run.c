@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "study/study_progress.h"
 #include "study/study_ready.h"
 
@@ -18,18 +19,10 @@ struct work {
     const struct study_options *options;
     struct process_signals signals;
     struct study_progress progress;
+    bool dry_run;              /* nothing in the folder is changed */
     bool *wanted;              /* (n_runs) whether this call executes the run */
     bool made[STUDY_MAX_LIST]; /* whether the data set is complete */
 };
-
-/* Whether --only matches the run, or is not given. */
-static bool is_selected(const struct study_plan *plan, const struct study_options *options,
-                        const struct study_run *run)
-{
-    char name[ANALYSIS_NAME_SIZE + 32];
-    snprintf(name, sizeof name, "%s/r%d", plan->cell[run->cell].name, run->repeat);
-    return !options->only || regexec(options->only, name, 0, NULL, 0) == 0;
-}
 
 enum status study_count_left(const struct study_store *store, const struct study_options *options,
                              struct study_left *left)
@@ -40,7 +33,7 @@ enum status study_count_left(const struct study_store *store, const struct study
         enum study_state state;
         char why[PROCESS_MESSAGE_SIZE];
         TRY(study_store_state(store, run, &state, why));
-        bool selected = is_selected(store->plan, options, run);
+        bool selected = study_run_matches(store->plan, run, options->only);
         left->failed += selected && state == STUDY_FAILED;
         left->pending += selected && state == STUDY_PENDING;
         left->others += !selected && state != STUDY_COMPLETE;
@@ -55,10 +48,10 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
     TRY(study_store_state(w->store, run, &state, why));
     /* If an earlier call was killed, a complete run may still have its checkpoint.
      * study_store_complete removes it. */
-    if (state == STUDY_COMPLETE)
+    if (state == STUDY_COMPLETE && !w->dry_run)
         TRY(study_store_complete(w->store, run));
     *wanted = (state == STUDY_PENDING || (state == STUDY_FAILED && w->options->retry)) &&
-              is_selected(w->store->plan, w->options, run);
+              study_run_matches(w->store->plan, run, w->options->only);
     return STATUS_OK;
 }
 
@@ -68,7 +61,7 @@ static enum status choose(struct work *w)
     TRY(array_new(&w->wanted, plan->n_runs));
     for (int64_t i = 0; i < plan->n_runs; i++)
         TRY(is_wanted(w, &plan->run[i], &w->wanted[i]));
-    return study_progress_begin(&w->progress, plan, w->wanted, w->options->progress);
+    return study_progress_begin(&w->progress, w->store, w->wanted, w->options->progress);
 }
 
 /* Returns the message for a command whose log has no message, with the likely reason. */
@@ -92,7 +85,7 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
     if (end->received)
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; the same command continues the study",
-                           strsignal(end->received));
+                           stop_signal_str(end->received));
     if (end->late)
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
                  (long long)limit_s);
@@ -172,6 +165,7 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
     CHECK(study_ready_check(store->plan, w.wanted, options->program, &w.signals));
+    study_ready_warn(store->plan, w.wanted, stderr);
     for (int64_t i = 0; i < store->plan->n_runs; i++) {
         if (!w.wanted[i])
             continue;
@@ -185,6 +179,21 @@ enum status study_run_missing(const struct study_store *store, const struct stud
 done:
     study_progress_free(&w.progress);
     process_signals_close(&w.signals);
+    free(w.wanted);
+    return st;
+}
+
+enum status study_dry_run(const struct study_store *store, const struct study_options *options,
+                          FILE *out)
+{
+    struct work w = {.store = store, .options = options, .dry_run = true};
+    enum status st;
+    CHECK(choose(&w));
+    CHECK(study_plan_print(store->plan, store->dir, w.wanted, out));
+    study_ready_warn(store->plan, w.wanted, stderr);
+    study_progress_forecast(&w.progress, out);
+done:
+    study_progress_free(&w.progress);
     free(w.wanted);
     return st;
 }

@@ -56,6 +56,10 @@ static enum status take_ranks(const struct run *run, struct study_sample *s)
         s->slowest_rank = r.slowest;
         s->behind = r.behind;
         s->noise = r.noise;
+        s->waiting_s = r.rank[r.slowest].own_s;
+        for (int64_t i = 0; i < r.n; i++)
+            s->waiting_s -= r.rank[i].own_s / (double)r.n;
+        s->waiting_s = fmin(s->waiting_s, s->split[ANALYSIS_COMM]);
         text_clean(s->part, sizeof s->part, rank_part_str(r.part));
         text_clean(s->host, sizeof s->host, r.rank[r.slowest].host);
     }
@@ -101,6 +105,7 @@ static void take_threads(const struct run *run, struct study_sample *s)
     bool on_cpu = strncmp(run_config_text(run, "devices", ""), "cpu", 3) == 0;
     if (usable > 0)
         s->cores = json_is_number(quota) ? fmin(usable, json_number_value(quota)) : usable;
+    s->shared = on_cpu && s->system.hosts == 1;
     if (on_cpu && threads > 0 && devices > 0)
         s->threads = (double)threads * (double)devices * (double)s->system.ranks_per_host;
 }
@@ -123,7 +128,6 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     take_threads(run, s);
     take_io(run, &s->io);
     s->conditions = conditions_of(run);
-    s->disturbed = s->conditions.disturbed > 0;
     s->emulated = json_is_true(run_config(run, "emulated"));
     s->injected = json_object_get(json_object_get(run->info, "config"), "inject") != NULL;
     return STATUS_OK;

@@ -17,9 +17,11 @@ struct study_sample {
     double behind;        /* own time of the slowest rank divided by the median own time of the
                            * other ranks, minus 1 */
     double noise;         /* largest value of `behind` that noise alone may cause */
-    char part[16];        /* part of the step in which the slowest rank loses most time */
-    bool disturbed;       /* other work disturbed the run (results/noise.h) */
+    double waiting_s; /* mean time per step in which ranks wait for the slowest one: its own time
+                       * minus the mean own time, at most the exposed communication */
+    char part[16];    /* part of the step in which the slowest rank loses most time */
     struct conditions conditions; /* of this run */
+    bool shared;                  /* the devices are CPUs of one host, which share its hardware */
     bool emulated;                /* the run's precision was emulated in fp32 */
     bool injected;                /* faults were injected into the run */
     char host[64];                /* host of the slowest rank */

@@ -29,41 +29,57 @@ static void measure(FILE *out, int width, const struct analysis_measure *m)
     text(out, width, shown);
 }
 
-static void print_cell(const struct analysis_cell *c, int width, FILE *out)
+/* Writes an efficiency with its interval. */
+static enum status efficiency(FILE *out, const struct analysis *a, const struct analysis_cell *c,
+                              bool wall)
 {
-    char wall[DIGITS_SIZE];
-    double step = 0;
-    for (int p = 0; p < ANALYSIS_PARTS; p++)
-        step += c->split[p];
-    fprintf(out, "%-*s", width, c->name);
+    char shown[DIGITS_SIZE];
+    struct scaling s;
+    TRY(analysis_scaling(a, c, wall, &s));
+    digits_interval(shown, s.efficiency, s.efficiency_low, s.efficiency_high);
+    text(out, 22, shown);
+    return STATUS_OK;
+}
+
+static enum status print_cell(const struct analysis *a, const struct analysis_cell *c, int width,
+                              FILE *out)
+{
+    char wall[DIGITS_SIZE], label[ANALYSIS_TEXT_SIZE];
+    double step = analysis_step_s(c);
+    fprintf(out, "%-*s", width, analysis_name_label(c, label));
     measure(out, 24, &c->images_per_s);
     number(out, 3, 0, (double)c->images_per_s.n);
     digits_amount(wall, c->wall.median);
     text(out, 9, wall);
     number(out, 6, 2, c->speedup);
-    number(out, 6, 1, 100 * c->efficiency);
-    number(out, 6, 1, 100 * c->efficiency_wall);
-    number(out, 6, 2, c->top1);
+    TRY(efficiency(out, a, c, false));
+    TRY(efficiency(out, a, c, true));
+    number(out, 6, 2, c->real ? c->top1 : NAN);
     number(out, 6, 1, 100 * c->split[ANALYSIS_DATA] / step);
     number(out, 6, 1, 100 * c->split[ANALYSIS_COMM] / step);
-    fprintf(out, "  %s%s\n", *c->missing ? "missing: " : "", *c->missing ? c->missing : c->verdict);
+    fprintf(out, "  %s%s%s\n", analysis_verdict_label(a, c, label), *c->missing ? ": " : "",
+            c->missing);
+    return STATUS_OK;
 }
 
-void study_print(const struct analysis *a, FILE *out)
+enum status study_print(const struct analysis *a, FILE *out)
 {
     int width = 4;
     const char *key;
     json_t *value;
-    for (int64_t i = 0; i < a->n_cells; i++)
-        width = (int)fmax(width, (double)strlen(a->cell[i].name));
-    fprintf(out, "%-*s %24s %3s %9s %6s %6s %6s %6s %6s %6s\n", width, "cell", "images/s", "n",
+    for (int64_t i = 0; i < a->n_cells; i++) {
+        char label[ANALYSIS_TEXT_SIZE];
+        width = (int)fmax(width, (double)strlen(analysis_name_label(&a->cell[i], label)));
+    }
+    fprintf(out, "%-*s %24s %3s %9s %6s %22s %22s %6s %6s %6s\n", width, "cell", "images/s", "n",
             "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
     for (int64_t i = 0; i < a->n_cells; i++)
-        print_cell(&a->cell[i], width, out);
-    fprintf(out, "in brackets: 95 %% interval of the median; bottleneck thresholds:");
+        TRY(print_cell(a, &a->cell[i], width, out));
+    fprintf(out, "in brackets: 95 %% interval; bottleneck thresholds:");
     json_object_foreach(a->thresholds, key, value)
     {
         fprintf(out, " %s %.2f", key, json_number_value(value));
     }
     fprintf(out, "\n");
+    return STATUS_OK;
 }

@@ -40,7 +40,9 @@ static enum status find_checkpoint(struct amp_source *s)
     }
     return status_fail(STATUS_DATA, "the run in '%s' has no %scheckpoint%s", s->run->dir,
                        any ? "undamaged " : "",
-                       any ? "" : " yet; wait for the end of its first epoch");
+                       any               ? ""
+                       : s->run->summary ? ": it is complete, and kept none"
+                                         : " yet; wait for the end of its first epoch");
 }
 
 /* Reads the run's settings: network, data, sizes. */

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -77,29 +76,4 @@ void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, boo
         const char *mark = !isfinite(column[i]) ? " " : ascii ? plain[level] : blocks[level];
         text_append(out, DRAW_MAX, "%s", mark);
     }
-}
-
-void draw_bar(char out[DRAW_MAX], double share, int columns)
-{
-    int full = share >= 1 ? columns : share > 0 ? (int)(share * columns) : 0;
-    out[0] = '[';
-    memset(out + 1, '=', (size_t)full);
-    memset(out + 1 + full, ' ', (size_t)(columns - full));
-    if (full > 0 && full < columns)
-        out[full] = '>';
-    memcpy(out + 1 + columns, "]", 2);
-}
-
-void draw_time(char out[DRAW_TIME_MAX], double seconds)
-{
-    if (!(seconds >= 0 && seconds < 3.2e9)) {
-        snprintf(out, DRAW_TIME_MAX, "-");
-        return;
-    }
-    int64_t s = (int64_t)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(out, DRAW_TIME_MAX, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60),
-                 (int)(s % 60));
-    else
-        snprintf(out, DRAW_TIME_MAX, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }

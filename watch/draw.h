@@ -28,10 +28,3 @@ enum { DRAW_MAX = 1024 };
 /* Draws n values in order, with a block for each; a higher value has a taller block. If n is above
  * `columns`, neighbours are averaged. Values that are not finite are ignored. */
 void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, bool ascii);
-
-/* Draws a bar such as "[=====>     ]"; `share` is from 0 to 1. */
-void draw_bar(char out[DRAW_MAX], double share, int columns);
-
-/* Writes seconds as "1:23" or "2:03:04"; "-" if negative, not finite or more than a century. */
-enum { DRAW_TIME_MAX = 32 };
-void draw_time(char out[DRAW_TIME_MAX], double seconds);

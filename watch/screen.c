@@ -2,6 +2,8 @@
  * screen. */
 #include "watch/screen.h"
 
+#include "base/bar.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -37,7 +39,7 @@ enum status screen_open(FILE *out, struct screen *s)
         s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->signals < 0)
         return status_fail(STATUS_IO, "cannot wait for signals: %s", strerror(errno));
-    s->terminal = isatty(fileno(out)) == 1;
+    s->terminal = bar_redraws(out);
     say(s, ENTER);
     return STATUS_OK;
 }

@@ -12,7 +12,8 @@
 
 struct screen {
     FILE *out;
-    bool terminal; /* `out` is a terminal; if not, only the signals are handled */
+    bool terminal; /* `out` is a terminal that can be redrawn; if not, only the signals are handled
+                    */
     int signals;   /* descriptor from which signals are read */
 };
 

@@ -2,6 +2,7 @@
 #include "watch/view.h"
 
 #include "base/array.h"
+#include "base/bar.h"
 #include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -14,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The view shows means and medians over this many recent steps, because single steps vary too much.
- */
+/* The view shows means and medians over this many recent steps, because single steps vary too much;
+ * not over warm-up. Of a complete run, the summary has those of all steps. */
 enum { RECENT_STEPS = 50 };
 
 /* Maximum numbers of ranks and devices that are shown: the slowest ranks, and the last devices of
@@ -39,6 +40,7 @@ struct sight {
     struct stats rate, time;               /* statistics of the recent steps; n is 0 if there are
                                             * none; rate.mean is images over time */
     double *rates;                         /* (run->n_steps) */
+    int64_t recent;                        /* index of the first recent step */
     int64_t epoch_steps;                   /* number of steps of an epoch; 0: unknown */
     int64_t done;                          /* steps since the run began */
 };
@@ -59,15 +61,16 @@ static int64_t epoch_steps(const struct run *run)
 
 static enum status sight_take(struct sight *s, const struct run *run)
 {
-    int64_t n = run->n_steps, recent = n < RECENT_STEPS ? n : RECENT_STEPS;
+    int64_t n = run->n_steps, warm = n > 0 ? run_warmup(run) - run->step[0].step : 0;
     double times[RECENT_STEPS], rates[RECENT_STEPS];
-    *s = (struct sight){.run = run, .epoch_steps = epoch_steps(run)};
+    *s = (struct sight){.run = run, .epoch_steps = epoch_steps(run), .recent = n - RECENT_STEPS};
+    s->recent = s->recent > warm ? s->recent : warm > 0 ? warm : 0;
     TRY(array_new(&s->rates, n));
     for (int64_t i = 0; i < n; i++)
         s->rates[i] = (double)run->step[i].images / run->step[i].total_s;
     int64_t kept = 0;
     double images = 0;
-    for (int64_t i = n - recent; i < n; i++) {
+    for (int64_t i = s->recent; i < n; i++) {
         if (!isfinite(s->rates[i]))
             continue;
         images += (double)run->step[i].images;
@@ -79,6 +82,10 @@ static enum status sight_take(struct sight *s, const struct run *run)
         TRY(stats_of(times, kept, &s->time));
         s->rate.mean = images / (s->time.mean * (double)kept);
     }
+    double mean = json_number_at(run->summary, "images_per_s_mean");
+    double median = json_number_at(json_object_get(run->summary, "images_per_s"), "median");
+    s->rate.mean = isfinite(mean) ? mean : s->rate.mean;
+    s->rate.median = isfinite(median) ? median : s->rate.median;
     if (n > 0)
         s->last_step = &run->step[n - 1];
     if (run->n_epochs > 0)
@@ -92,8 +99,10 @@ static void put_head(FILE *out, const struct sight *s, const struct view_options
     const struct run *run = s->run;
     char device[256], settings[256], what[256], many[64];
     text_clean(device, sizeof device, json_text_at(run->info, "device"));
-    snprintf(settings, sizeof settings, "%s, %s, %s", run_config_text(run, "arch", "?"),
-             run_config_text(run, "precision", "?"), run_config_text(run, "mode", "?"));
+    bool emulated = json_is_true(run_config(run, "emulated"));
+    snprintf(settings, sizeof settings, "%s, %s%s, %s", run_config_text(run, "arch", "?"),
+             run_config_text(run, "precision", "?"), emulated ? " (emulated)" : "",
+             run_config_text(run, "mode", "?"));
     text_clean(what, sizeof what, settings);
     int64_t ranks = run_config_count(run, "world_size", 1);
     snprintf(many, sizeof many, " in each of %" PRId64 " ranks", ranks);
@@ -138,16 +147,16 @@ static void epoch_text(char out[96], const struct sight *s, int64_t epoch)
 
 static void put_progress(FILE *out, const struct sight *s, const struct view_options *o)
 {
-    char bar[DRAW_MAX], left[DRAW_TIME_MAX], all[DRAW_TIME_MAX], head[96];
+    char bar[DRAW_MAX], left[BAR_TIME_SIZE], all[BAR_TIME_SIZE], head[96];
     int64_t finished = s->last_epoch ? s->last_epoch->steps : 0;
     int64_t epoch = s->last_step ? s->last_step->epoch : s->last_epoch ? s->last_epoch->epoch : 0;
     bool over = s->last_epoch && s->last_epoch->epoch >= epoch;
     int64_t in_epoch = over ? s->epoch_steps : s->done - finished;
     epoch_text(head, s, epoch);
-    draw_time(all, run_left(s));
+    bar_time(run_left(s), all);
     if (run_config_count(s->run, "steps", 0) > 0) {
         double steps = run_steps(s);
-        draw_bar(bar, (double)s->done / steps, o->width >= 78 ? 24 : 8);
+        bar_text(bar, (double)s->done / steps, o->width >= 78 ? 24 : 8);
         draw_line(out, o, "step      %" PRId64 "/%.0f %s %3.0f %%, run %s left", s->done, steps,
                   bar, fmin((double)s->done / steps, 1) * 100, all);
         return;
@@ -157,13 +166,12 @@ static void put_progress(FILE *out, const struct sight *s, const struct view_opt
         return;
     }
     double share = (double)in_epoch / (double)s->epoch_steps;
-    draw_bar(bar, share, o->width >= 78 ? 24 : 8);
+    bar_text(bar, share, o->width >= 78 ? 24 : 8);
     if (s->run->summary) { /* complete, even if its last epoch was cut short */
         draw_line(out, o, "%s %s %3.0f %%", head, bar, fmin(share, 1) * 100);
         return;
     }
-    draw_time(left,
-              s->time.n ? fmax(0, (double)(s->epoch_steps - in_epoch)) * s->time.median : NAN);
+    bar_time(s->time.n ? fmax(0, (double)(s->epoch_steps - in_epoch)) * s->time.median : NAN, left);
     draw_line(out, o, "%s %s %3.0f %%, %s left, run %s left", head, bar, fmin(share, 1) * 100, left,
               all);
 }
@@ -189,15 +197,15 @@ struct part {
 
 enum { PARTS = 7 };
 
-static double parts_of(const struct run *run, struct part part[PARTS])
+static double parts_of(const struct sight *s, struct part part[PARTS])
 {
+    const struct run *run = s->run;
     static const struct part none[PARTS] = {
         {"data", 'd', 0}, {"h2d", 'h', 0},       {"forward", 'f', 0}, {"backward", 'b', 0},
         {"comm", 'c', 0}, {"optimizer", 'o', 0}, {"other", '.', 0}};
-    int64_t first = run->n_steps > RECENT_STEPS ? run->n_steps - RECENT_STEPS : 0;
     double total = 0, known = 0;
     memcpy(part, none, sizeof none);
-    for (int64_t i = first; i < run->n_steps; i++) {
+    for (int64_t i = s->recent; i < run->n_steps; i++) {
         const struct step_record *r = &run->step[i];
         double seconds[PARTS - 1] = {r->data_s,     r->h2d_s,  r->forward_s,
                                      r->backward_s, r->comm_s, r->optimizer_s};
@@ -214,7 +222,7 @@ static double parts_of(const struct run *run, struct part part[PARTS])
 static void put_split(FILE *out, const struct sight *s, const struct view_options *o)
 {
     struct part part[PARTS];
-    double total = parts_of(s->run, part), before = 0;
+    double total = parts_of(s, part), before = 0;
     char bar[DRAW_MAX] = "", names[DRAW_MAX] = "", head[64];
     if (s->time.n == 0 || !(total > 0 && isfinite(total)))
         return;
@@ -337,12 +345,12 @@ done:
 
 static void put_state(FILE *out, const struct sight *s, const struct view_options *o)
 {
-    char elapsed[DRAW_TIME_MAX], quiet[DRAW_TIME_MAX], why[STATUS_MESSAGE_MAX + 256];
+    char elapsed[BAR_TIME_SIZE], quiet[BAR_TIME_SIZE], why[STATUS_MESSAGE_MAX + 256];
     const struct run *run = s->run;
     double patience = QUIET_STEPS * (s->time.n ? s->time.max : 0);
     if (s->last_epoch)
         patience = fmax(patience, 2 * (s->last_epoch->val_s + s->last_epoch->checkpoint_s));
-    draw_time(elapsed, run->elapsed);
+    bar_time(run->elapsed, elapsed);
     enum run_state state = outcome_state(run);
     if (run->summary) {
         const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
@@ -353,7 +361,7 @@ static void put_state(FILE *out, const struct sight *s, const struct view_option
         draw_line(out, o, "ended after %" PRId64 " steps in %s", s->done, elapsed);
         draw_lines(out, o, why);
     } else if (o->quiet_s > fmax(QUIET_S, patience)) {
-        draw_time(quiet, o->quiet_s);
+        bar_time(o->quiet_s, quiet);
         draw_line(out, o, "no new record for %s: %s", quiet,
                   state == RUN_ALIVE ? "its process still runs, and may hang"
                                      : "the run was killed, or hangs");

@@ -2,10 +2,12 @@
 #include "watch/watch.h"
 
 #include "base/array.h"
+#include "base/bar.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "base/text_new.h"
 #include "results/follow.h"
+#include "results/outcome.h"
 #include "watch/draw.h"
 #include "watch/plan.h"
 #include "watch/view.h"
@@ -116,17 +118,19 @@ static void put_failed(FILE *out, const struct watch_plan *s, const struct view_
 
 static void put_study(FILE *out, const struct watch *w, const struct view_options *o)
 {
-    char bar[DRAW_MAX], left[DRAW_TIME_MAX], name[256];
+    char bar[DRAW_MAX], left[BAR_TIME_SIZE], name[256];
     const struct watch_plan *s = &w->plan;
     int64_t done = s->count[PLANNED_DONE],
             ahead = s->count[PLANNED_LEFT] + s->count[PLANNED_RUNNING];
-    draw_bar(bar, s->n ? (double)(s->n - ahead) / (double)s->n : 1, 24);
-    draw_time(left, done ? s->done_s / (double)done * (double)ahead : NAN);
+    /* A study trains one run at a time. Other runs without a summary were interrupted. */
+    enum run_state state = w->follow ? outcome_state(follow_run(w->follow)) : RUN_GONE;
+    bool running = state == RUN_ALIVE || state == RUN_UNKNOWN;
+    bar_text(bar, s->n ? (double)(s->n - ahead) / (double)s->n : 1, 24);
+    bar_time(done ? s->done_s / (double)done * (double)ahead : NAN, left);
     draw_line(out, o, "study     %s %" PRId64 " runs, %s left", bar, s->n, ahead ? left : "0:00");
     draw_line(out, o,
-              "          %" PRId64 " done, %" PRId64 " running, %" PRId64 " failed, %" PRId64
-              " to come",
-              done, s->count[PLANNED_RUNNING], s->count[PLANNED_FAILED], s->count[PLANNED_LEFT]);
+              "          %" PRId64 " done, %d running, %" PRId64 " failed, %" PRId64 " to come",
+              done, running, s->count[PLANNED_FAILED], ahead - running);
     put_failed(out, s, o);
     if (!w->follow)
         return;

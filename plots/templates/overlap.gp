@@ -3,7 +3,7 @@
 # communication. The lower one has the share of communication that is hidden. The columns of the
 # table are position; median, p5 and p95 of the time; backward pass; percent hidden; percent hidden
 # if all ranks were equally fast; 1 in the row with the lowest time, else 0.
-height = 1200
+height = 1260
 from_top(y) = 1 - 1.0 * y / height
 x_low = x_min / 1.6
 x_high = x_max * 1.6
@@ -31,7 +31,7 @@ do for [f in formats] {
     set label 2 legend[1] at screen 0.025,from_top(80) left @grey_small
     set tmargin at screen from_top(115)
     set bmargin at screen from_top(570)
-    eval legend_below(622, 2)
+    eval legend_below(622, 4)
     set yrange [y_low:y_high]
     set ytics autofreq @marks
     set xlabel ''
@@ -52,9 +52,9 @@ do for [f in formats] {
     unset label 1
     set label 2 'medians over the rounds   bars and grey band: p5 to p95' \
         at screen 0.97,from_top(80) right @grey_small
-    set tmargin at screen from_top(740)
-    set bmargin at screen from_top(1040)
-    eval legend_below(1140, 1)
+    set tmargin at screen from_top(800)
+    set bmargin at screen from_top(1100)
+    eval legend_below(1200, 1)
     set yrange [0:104]
     set ytics 0,20,100 @marks
     set xlabel 'Size of a gradient bucket (MiB)'

@@ -1,14 +1,18 @@
-# Draws quantities against the number of devices. The lines are divided into panels. Each panel
-# consists of one picture for each y axis, and there are two pictures in a row. All panels have a
-# common legend; a line has the dash, shape and colour of its entry there. Ideals are thin grey
-# lines; if several coincide, only one is drawn. The columns of a table are devices, then for each
-# axis the value, the low and the high end of its error bar, and the ideal.
+# Draws quantities against the number of devices, or accuracies against epochs (is_curve). The lines
+# are divided into panels. Each panel consists of one picture for each y axis, and there are two
+# pictures in a row. All panels have a common legend; a line has the dash, shape and colour of its
+# entry there. Ideals are thin grey lines; if several coincide, only one is drawn. Bars of many epochs
+# are a band. The columns of a table are devices or epochs, then for each axis the value, the low and
+# the high end of its error bar, and the ideal.
 legend_columns = int((canvas - 100) / (14.5 * legend_chars + 190))
 legend_columns = legend_columns < 1 ? 1 : legend_columns > 3 ? 3 : legend_columns
 legend_rows = (words(all_runs) + legend_columns - 1) / legend_columns
 
+is_band = mark_every > 1
 note = (has_ideal ? 'grey: ideal' : '').\
-    (has_bars ? (has_ideal ? '   ' : '').'bars: 95 % interval of the median' : '')
+    (has_bars ? (has_ideal ? '   ' : '').(is_curve ? \
+        (is_band ? 'band' : 'bars').': lowest to highest repeat' : \
+        'bars: 95 % interval of the median') : '')
 pictures = panels * axes
 columns = pictures > 1 && !is_half ? 2 : 1
 rows = (pictures + columns - 1) / columns
@@ -34,12 +38,13 @@ apart = 22.0 / (columns > 1 ? 590 : 1390) * octaves
 apart = apart * words(all_runs) > 0.3 ? 0.3 / words(all_runs) : apart
 apart = is_side_by_side ? apart : 0
 group = 0.5 * apart * words(all_runs)
-place(x, i) = x * 2**(apart * (word(places, run(i)) - 0.5 * (words(all_runs) + 1)))
+nth(i) = word(places, run(i)) - 0.5 * (words(all_runs) + 1)
+place(x, i) = is_curve ? x + 0.015 * (x_high - x_low) * nth(i) : x * 2**(apart * nth(i))
 
 # Numbers with six digits need more space beside the name of the axis.
 left = (y_high1 >= 1e5 ? 0.125 : 0.1) * (is_half ? 1.8 : 1)
 
-set logscale x 2
+if (!is_curve) { set logscale x 2 }
 set xrange [x_low:x_high]
 array y_low[2] = [y_low1, y_low2]
 array y_high[2] = [y_high1, y_high2]
@@ -52,7 +57,8 @@ do for [f in formats] {
     set output '../'.draft.figure.'.'.f
     set multiplot
     set border 3 @frame
-    eval('set xtics ('.ticks.') nomirror out scale 0.75')
+    eval('set xtics '.(!is_curve ? '('.ticks.')' : x_high < 10 ? '1' : 'autofreq').\
+        ' nomirror out scale 0.75')
     unset key
     do for [picture = 1:pictures] {
         panel = (picture - 1) / axes + 1
@@ -75,24 +81,33 @@ do for [f in formats] {
         }
         set label panel_title[panel] at graph 0,screen from_bottom(top + 24) left font ',20'
         # The name of an axis is drawn only once where neighbouring pictures have the same axis.
-        set xlabel (picture + columns > pictures ? 'Devices' : '')
+        set xlabel (picture + columns > pictures ? is_curve ? 'Epoch' : 'Devices' : '')
         set ylabel (side == 1 || axes > 1 ? y_label[axis] : '')
         unset logscale y
         if (y_log[axis] > 0) { set logscale y 10 }
         set yrange [y_low[axis]:y_high[axis]]
         set ytics autofreq @marks
         if (strlen(y_ticks[axis])) { eval('set ytics ('.y_ticks[axis].') '.marks) }
-        plot \
-            for [i in panel_ideals[panel]] table(i) using 1:(column(at + 3)) \
-                with lines lw 1.5 lc rgb '#808080' notitle, \
-            for [i in panel_ideals[panel]] table(i) using ($1 * 2**-group):(column(at + 3)): \
-                ($1 * (2**group - 2**-group)):(0) with vectors nohead lw 1.5 lc rgb '#808080' \
-                notitle, \
-            for [i in panel_lines[panel]] table(i) using (place($1, i)): \
-                (column(at + 1) == column(at + 1) ? column(at) : NaN):(column(at + 1)): \
-                (column(at + 2)) with yerrorbars lw 2 pt 0 lc rgb colour(entry(i)) notitle, \
-            for [i in panel_lines[panel]] table(i) using (place($1, i)):at with linespoints \
-                lw 3 dt dash(entry(i)) pt shape(entry(i)) ps 1.1 lc rgb colour(entry(i)) notitle
+        if (is_band) {
+            plot \
+                for [i in panel_lines[panel]] table(i) using 1:3:4 with filledcurves \
+                    fs transparent solid 0.15 noborder lc rgb colour(entry(i)) notitle, \
+                for [i in panel_lines[panel]] table(i) using 1:2 with linespoints lw 3 \
+                    dt dash(entry(i)) pt shape(entry(i)) ps 1.1 pi mark_every \
+                    lc rgb colour(entry(i)) notitle
+        } else {
+            plot \
+                for [i in panel_ideals[panel]] table(i) using 1:(column(at + 3)) \
+                    with lines lw 1.5 lc rgb '#808080' notitle, \
+                for [i in panel_ideals[panel]] table(i) using ($1 * 2**-group):(column(at + 3)): \
+                    ($1 * (2**group - 2**-group)):(0) with vectors nohead lw 1.5 lc rgb '#808080' \
+                    notitle, \
+                for [i in panel_lines[panel]] table(i) using (place($1, i)): \
+                    (column(at + 1) == column(at + 1) ? column(at) : NaN):(column(at + 1)): \
+                    (column(at + 2)) with yerrorbars lw 2 pt 0 lc rgb colour(entry(i)) notitle, \
+                for [i in panel_lines[panel]] table(i) using (place($1, i)):at with linespoints \
+                    lw 3 dt dash(entry(i)) pt shape(entry(i)) ps 1.1 lc rgb colour(entry(i)) notitle
+        }
     }
     # The legend is the key of an empty plot as wide as all panels, so that it can lie below them.
     unset label

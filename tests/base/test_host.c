@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct group {
     const char *file, *text; /* below sys/fs/cgroup */
@@ -71,8 +72,23 @@ static void test_quota(void **state)
     assert_true(host_quota("/nowhere") == INFINITY);
 }
 
+static void test_oversubscribed(void **state)
+{
+    (void)state;
+    char text[128] = "", start[64];
+    int cores = host_cores();
+    assert_false(host_oversubscribed(cores, text, sizeof text));
+    assert_true(host_oversubscribed(cores + 1, text, sizeof text));
+    bool quota = host_quota("") < host_affinity();
+    snprintf(start, sizeof start, "%d threads on %g ", cores + 1,
+             quota ? host_quota("") : (double)cores);
+    assert_int_equal(strncmp(text, start, strlen(start)), 0);
+    assert_non_null(strstr(text, quota ? "quota" : "usable core"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_quota)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_quota),
+                                       cmocka_unit_test(test_oversubscribed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

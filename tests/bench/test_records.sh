@@ -41,6 +41,22 @@ expect 0 data synth --out set --classes 2 --train 4 --val 1 --size 40
 both input bench input --image-size 32 -b 5 -n 2 -w 0 --data set --threads 2
 expect 0 launch --nproc 2 --log-dir logs -- bench overlap "${net[@]}" --rounds 1 --bucket-mb 0.01,0
 [[ $(grep -c '^bucket ' out) == 1 && $(grep -c ' lowest$' out) == 1 ]] || fail "the table of two ranks: $(<out)"
+# Peaks that are too low: products reach more than they allow, but not a copy of data that is smaller
+# than any whose copy was measured.
+sed -E 's/1e1[02]/1e3/g' made.json >low.json
+expect 0 bench gemm -m 64 -n 64 -k 64 --threads 1 --peak low.json --warmup 0 --iters 1
+[[ $(grep -c 'above the measured peak$' out) == 1 && $(<err) == *"1 of 1 rows are above the measured peak"* ]] ||
+    fail "a share above 1 is not remarked: $(cat out err)"
+expect 0 bench gemm -m 64 -n 64 -k 64 --threads 1 --peak low.json --warmup 0 --iters 1 --markdown
+grep -q '| above the measured peak |$\|; above the measured peak |$' out || fail "no remark in Markdown: $(<out)"
+expect 0 bench gemm -m 64 -n 64 -k 64 --threads 1 --peak low.json --warmup 0 --iters 1 --json
+cp out low-gemm.json
+expect 0 bench optimizer --net resnet8 --threads 1 --peak low.json --warmup 0 -n 1 --precision fp32 --json
+cp out low-optimizer.json
+# More threads than cores.
+expect 0 bench memory --threads $(($(nproc) + 1)) --max-mib 4 -n 1 -w 0 --json
+cp out many-memory.json
+[[ $(<err) == *"$(($(nproc) + 1)) threads on "* ]] || fail "too many threads are not remarked: $(<err)"
 for how in fp32 amp; do
     # shellcheck disable=SC2046
     expect 0 launch --nproc 2 --threads 1 --log-dir logs -- bench overlap --net resnet8 --image-size 32 -b 2 --rounds 2 \
@@ -57,11 +73,24 @@ def near(a, b, digits=6):
 
 def load(name):
     r = json.load(open(name + ".json"))
-    assert r["schema"] and r["bench"] in (name.split("-")[0], "step", "gemm"), name
+    assert r["schema"] and r["bench"] in (name.split("-")[0], name.split("-")[-1], "step", "gemm"), name
     return r
 
 peak, step = load("peak"), load("step")
-assert step["peaks"] == peak and len(step["steps"]) > 20
+assert step["peaks"] == {key: peak[key] for key in step["peaks"]} and len(step["steps"]) > 20
+for entry in peak["copy"] + peak["flops"]:
+    assert entry["noise"]["seconds"] > 0, entry
+heads = "measured", "host", "version", "build", "oversubscribed"
+for name in "peak", "step", "conv", "gemm", "optimizer", "memory", "collective", "input", "overlap-amp":
+    r = load(name)
+    assert all(key in r for key in heads) and r["host"]["hostname"], (name, list(r))
+    rows = [r] if name in ("step", "conv", "overlap-amp") else r["copy"] if name == "peak" else r["rows"]
+    if name == "collective":
+        rows = [row["in_place"] for row in rows]
+    for row in rows:
+        assert not row.get("measured", True) or {"disturbed", "reason", "seconds"} <= set(row["noise"]), row
+assert load("low-gemm")["rows"][0]["above_peak"] and not load("low-optimizer")["rows"][0]["above_peak"]
+assert not load("gemm")["oversubscribed"] and load("many-memory")["oversubscribed"]
 for op in step["steps"]:
     assert op["bytes"] > 0 and near(op["share"] * op["seconds"], op["bound_s"]), op
     assert (op["flops"] > 0) == op["op"].startswith(("conv", "linear")), op
@@ -82,6 +111,7 @@ rows = {}
 for name in "gemm", "optimizer", "memory", "collective", "input":
     rows[name] = load(name)["rows"]
     lines = list(csv.DictReader(open(name + ".csv")))
+    assert all(line["disturbed"] in ("0", "1", "") and "others" in line for line in lines), lines
     assert len(lines) == len(rows[name]) * (2 if name == "collective" else 1) > 0, name
     for row in rows[name]:
         for place in [row] if name != "collective" else [row["out_of_place"], row["in_place"]]:

@@ -97,6 +97,18 @@ static void test_bounds(void **state)
     assert_true(isnan(roofline_bound(&nothing, &add).seconds));
 }
 
+/* Data may lie in a faster cache than a copy of twice its size, but in none that was not measured.
+ */
+static void test_highest(void **state)
+{
+    static const struct peaks p = {.n_copies = 3,
+                                   .copy = {{.bytes = 4, .bytes_per_s = 9}, {16, 5}, {64, 1}}};
+    (void)state;
+    assert_true(roofline_bandwidth(&p, 20) == 1 && roofline_highest(&p, 20) == 5);
+    assert_true(roofline_highest(&p, 4) == 9 && roofline_highest(&p, 64) == 1);
+    assert_true(roofline_highest(&p, 1000) == 1 && isinf(roofline_highest(&p, 3)));
+}
+
 static enum status read_text(const char *dir, const char *text, struct peaks *p)
 {
     char path[SCRATCH_MAX + 16];
@@ -108,12 +120,16 @@ static enum status read_text(const char *dir, const char *text, struct peaks *p)
 static void test_round_trip(void **state)
 {
     struct peaks p;
-    json_t *o = peaks_json(&round_peaks);
+    struct peaks disturbed = round_peaks;
+    disturbed.noise[DTYPE_F32] = (struct host_noise){.seconds = 2, .processors = 2, .others = 0.6};
+    disturbed.copy[1].noise = disturbed.noise[DTYPE_F32];
+    json_t *o = peaks_json(&disturbed);
     char *text = json_dumps(o, 0);
     assert_int_equal(read_text(*state, text, &p), STATUS_OK);
     assert_string_equal(p.device, "a device");
     assert_int_equal(p.n_copies, 4);
-    assert_memory_equal(p.copy, round_peaks.copy, sizeof p.copy);
+    assert_memory_equal(p.copy, disturbed.copy, sizeof p.copy);
+    assert_true(p.noise[DTYPE_F32].others == 0.6);
     assert_memory_equal(p.flops_per_s, round_peaks.flops_per_s, sizeof p.flops_per_s);
     free(text);
     json_decref(o);
@@ -141,15 +157,19 @@ static void test_wrong(void **state)
         assert_int_equal(read_text(*state, cases[i], &p), STATUS_DATA);
     assert_int_equal(read_text(*state, HEAD COPY ",\"flops\":[{\"type\":\"fp8\"},7]}", &p),
                      STATUS_OK);
+    json_t *old = peaks_json(&p); /* a file without noise says nothing of it */
+    assert_null(json_object_get(json_array_get(json_object_get(old, "copy"), 0), "noise"));
+    json_decref(old);
     assert_int_not_equal(peaks_read("/nonexistent", &p), STATUS_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_bandwidth),
-        cmocka_unit_test(test_types), cmocka_unit_test(test_bounds),
-        IN_FOLDER(test_round_trip),   IN_FOLDER(test_wrong),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_types),   cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_highest), IN_FOLDER(test_round_trip),
+        IN_FOLDER(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

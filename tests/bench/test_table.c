@@ -86,6 +86,62 @@ static void test_json(void **state)
     bench_table_close(&t);
 }
 
+/* Rows during which other work took nothing, 60 % of the processors' time, and an unknown share;
+ * the share of a peak is 1, 1.06 and unknown. */
+static const struct host_noise noises[] = {
+    {.seconds = 10, .processors = 2, .others = 0.01, .steal = 0},
+    {.seconds = 10, .processors = 2, .others = 0.6, .steal = 0.002},
+    {.seconds = 10, .processors = 2, .others = NAN, .steal = NAN, .throttled = NAN},
+};
+
+static void noise_columns(struct bench_table *t, const void *row)
+{
+    const struct host_noise *n = row;
+    static const double shares[] = {1, 1.06, NAN};
+    column_int(t, "n", "n", 1, n - noises);
+    column_noise(t, n, shares[n - noises]);
+}
+
+static void test_disturbed(void **state)
+{
+#define REASON "60.0 % of the processors' time went to other processes"
+    static const struct {
+        enum bench_format format;
+        const char *want;
+    } cases[] = {
+        {BENCH_TEXT, "n\n0\n1  disturbed: " REASON "; above the measured peak\n2\n"},
+        {BENCH_MARKDOWN, "| n | remarks |\n|---|---|\n| 0 | - |\n| 1 | disturbed: " REASON
+                         "; above the measured peak |\n| 2 | - |\n"},
+        {BENCH_CSV, "n,others,steal,disturbed\n0,0.01,0,0\n1,0.6,0.002,1\n2,,,0\n"},
+    };
+    json_t *rows;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+        struct bench_table t = {.format = cases[i].format, .out = out, .columns = noise_columns};
+        bench_table_rows(&t, noises, 3, sizeof *noises);
+        fclose(out);
+        assert_string_equal(text, cases[i].want);
+        assert_true(t.judged == 3 && t.disturbed == 1 && t.above == 1);
+        free(text);
+    }
+    struct bench_table t = {.format = BENCH_JSON, .columns = noise_columns};
+    bench_table_rows(&t, noises, 3, sizeof *noises);
+    assert_int_equal(bench_table_take(&t, &rows), STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        const json_t *row = json_array_get(rows, (size_t)i), *above, *noise;
+        noise = json_object_get(row, "noise");
+        above = json_object_get(row, "above_peak");
+        assert_true(json_is_true(json_object_get(noise, "disturbed")) == (i == 1));
+        assert_string_equal(json_string_value(json_object_get(noise, "reason")),
+                            i == 1 ? REASON : "");
+        assert_true(i == 2 ? !above : json_is_true(above) == (i == 1));
+    }
+    json_decref(rows);
+}
+
 /* A table without rows is an empty array. If there is no memory for a value, the table fails. */
 static void null_columns(struct bench_table *t, const void *row)
 {
@@ -112,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_disturbed),
         cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

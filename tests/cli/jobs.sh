@@ -56,12 +56,12 @@ job_end() {
 }
 
 # job_says LINE [OTHER]: checks that ampscale wrote exactly one line to stderr, apart from the
-# launcher's first line and from lines that match OTHER, and that this line matches LINE. Both are
-# extended regular expressions.
+# launcher's first line, from the warning of too few cores and from lines that match OTHER, and that
+# this line matches LINE. Both are extended regular expressions.
 job_says() {
     local said
     # Open MPI 5 ends a message with a NUL. A progress bar may precede the message on the same line.
-    said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -vE " the output of each is in |${2-^\$}")
+    said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -vE " the output of each is in |: steps are slower with |${2-^\$}")
     [[ $(wc -l <<<"$said") == 1 ]] || fail "stderr does not have exactly one line of ampscale: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
 }

@@ -18,6 +18,10 @@ if command -v gnuplot >/dev/null; then
     done
 fi
 
+# A complete run that kept no checkpoint will not have one later.
+cp -r run without && rm without/checkpoint*
+expect_error 5 "has no checkpoint: it is complete, and kept none" amp-report without
+
 # The images are decoded as the run decoded them. A record without the key is of a run that did it fast.
 expect 0 data synth --out large --classes 3 --train 12 --val 4 --size 200
 expect_train 0 large --out exact --epochs 1 --image-size 16 --training-only

@@ -100,7 +100,7 @@ try 0 train "${small[@]}" --steps 1 --out "$evil-again" --expect "$evil-new"
 try 5 report "$evil-none" -o files
 try 5 train "$evil" --out files
 try 2 train --dummy "--$evil"
-try 2 study "$evil.json"
+try 5 study "$evil.json"
 try 2 bench "$evil"
 try 2 "$evil"
 try 2 accept --spec "$evil" --out files

@@ -14,6 +14,8 @@ expect_line '^ampscale [0-9]' info
 expect_line '^libraries  MPI: [^ ]+.*, jansson ' info
 expect_line '^  cpu +[^ ]' info
 expect_line '"device":"cpu","usable":true' info --json
+expect_line '^  ref .*; fp32 native, tf32 emulated, bf16 emulated, fp16 emulated$' info
+expect_line '"device":"ref",[^}]*"types":\{"fp32":"native","tf32":"emulated"' info --json
 
 expect_line '^resnet50 +25557032 +8\.178$' info --list
 [[ $(grep -c '^' "$scratch/out") == 18 ]] || fail "info --list has $(grep -c '^' "$scratch/out") lines, not 17 networks"
@@ -52,5 +54,7 @@ expect_error 2 "need --arch or --list" info --classes 10
 if [[ -w /dev/full ]]; then
     "$program" info --list >/dev/full 2>"$scratch/err" && fail "a full disk is not reported as an error"
     grep -q 'cannot write' "$scratch/err" || fail "the message does not name the full disk: $(cat "$scratch/err")"
+    expect 1 info --list -o /dev/full
+    one_line "-o on a full disk" "cannot write '/dev/full': No space left on device"
 fi
 finish

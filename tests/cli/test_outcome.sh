@@ -72,7 +72,7 @@ watched still 'no new record for .*: its process still runs, and may hang'
 # On a terminal, Ctrl-C ends watch, and the terminal is restored.
 if command -v script >/dev/null; then
     echo "stty rows 20 cols 70; echo \$\$ >watch.pid; exec '$program' watch still --interval 0.05" >on_terminal
-    script -qefc 'sh on_terminal' typescript >/dev/null 2>&1 </dev/null &
+    TERM=xterm script -qefc 'sh on_terminal' typescript >/dev/null 2>&1 </dev/null &
     terminal=$!
     await 30 grep -qsF -- "images/s" typescript
     kill -INT "$(<watch.pid)"
@@ -80,6 +80,11 @@ if command -v script >/dev/null; then
     enter=$'\033[?1049h\033[?25l' leave=$'\033[?25h\033[?1049l'
     screens=$(tr -d '\r' <typescript)
     [[ $screens == *"$enter"*"$leave"* && ${screens##*"$leave"} != *$'\033'* ]] || fail "the terminal was not restored: $(tail -c 1000 typescript | cat -v)"
+    timeout 60 env TERM=dumb script -qefc "timeout 3 '$program' watch still --interval 0.05" typescript >/dev/null 2>&1 </dev/null
+    grep -q "images/s" typescript && ! grep -q $'\033' typescript || fail "escape sequences with TERM=dumb: $(cat -v typescript)"
+    TERM=dumb script -qefc "'$program' train --dummy --dummy-train 64 --classes 3 -a resnet8 --image-size 32 -b 8 --epochs 1 --training-only --out dumb" \
+        typescript >/dev/null 2>&1 </dev/null
+    grep -q "Finished 8 steps" typescript && ! grep -q $'\033' typescript || fail "escape sequences with TERM=dumb: $(cat -v typescript)"
 fi
 kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null

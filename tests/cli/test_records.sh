@@ -27,31 +27,51 @@ count() {
 cat >study.json <<'END'
 {"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
  "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
- "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "data": [{"name": "dummy", "classes": 3, "train": 12, "val": 4}],
  "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
  "measured_steps": 3, "limit_s": 60, "train": ["--lr", "0.05"]}
 END
 nd=s/cells/nd-fp32-resnet8-dummy-1x4/r1
 dp=s/cells/dp-fp32-resnet8-dummy-weak-2x4/r1
 expect 0 study study.json --dry-run --out s
-[[ $(wc -l <out) == 2 && ! -e s ]] || fail "a dry run prints $(wc -l <out) commands, or starts runs"
+[[ $(grep -vc '^#' out) == 2 && ! -e s && ! -s err ]] || fail "a dry run prints $(wc -l <out) lines, starts runs or warns: $(<err)"
+has out '^# 2 runs of 2 cells; time not known until runs are complete, at most 2 min by .limit_s.$'
 has out "^ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out $nd$"
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
 expect 0 study hal --dry-run --out h --hosts a:4,b:4
-[[ $(wc -l <out) == 18 ]] || fail "study hal has $(wc -l <out) runs, not the 18 of the published study"
+[[ $(grep -vc '^#' out) == 18 ]] || fail "study hal has $(wc -l <out) runs, not the 18 of the published study"
 has out '^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devices cuda --opt-level O2 -j 20 .* --lr-milestones 30,60,80 '
+# The cells of weak and strong scaling with one batch per device are one training.
+expect 0 study quick --dry-run
+[[ $(grep -v '^#' out | sed 's/ --out .*//' | sort | uniq -d | wc -l) == 0 ]] || fail "study quick trains twice: $(sort out | uniq -d)"
+has out '^# 128 runs of 16 cells; '
+expect 0 study quick --dry-run --only 'jpeg-1x32/r[12]'
+count 5 out .
+has out '^# 4 runs of 2 cells; '
 
 expect 0 study study.json --out s
-count 2 out '-bound|no single bound|not enough|oversubscribed'
-has s/RESULTS.md '^\| nd-fp32-resnet8-dummy-1x4 \|'
-has s/RESULTS.html '<td class="name">nd-<wbr>fp32-<wbr>resnet8-<wbr>dummy-<wbr>1x4</td>'
+count 2 out '-bound$|no single bound$|not enough to say$|oversubscribed$|disturbed$'
+has s/RESULTS.md '^\| nd-fp32-resnet8-dummy-1x4( \(disturbed\))? \|'
+has s/RESULTS.html '<td class="name">nd-<wbr>fp32-<wbr>resnet8-<wbr>dummy-<wbr>1x4( \(disturbed\))?</td>'
 has s/RESULTS.md '^Quality of the data: \*\*(fair|poor)\*\*\. 20[0-9-]+ [0-9:]+ .*UTC, host .* 2 of 2 cells ran only once'
-has s/RESULTS.md '^\*\*2 devices: [0-9.]+x the throughput of one \(efficiency '
+has s/RESULTS.md '^\*\*(The data are poor, see their quality\. )?2 devices: [0-9.]+x the throughput of one \(efficiency '
 cp s/analysis.json before
 before=$(stat -c %y $nd/summary.json)
 expect 0 study study.json --no-report --out s # repeats no run
 [[ ! -s err && $(stat -c %y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
+expect 0 study study.json --dry-run --out s
+[[ $(<out) == "# no run is left" ]] || fail "a dry run of a complete study prints $(<out)"
+cp -r s partly && rm -r partly/${nd#s/}
+expect 0 study study.json --dry-run --out partly
+has out '^# 1 run of 1 cell, beside 1 complete: about [0-9]+ s, as long as those took$'
+# A folder of an earlier version, which ran the cells of both scalings, continues with each cell once.
+sed 's/"weak": \[4\]/"weak": [4], "strong": [8]/' study.json >both.json
+expect 0 study both.json --no-report --out b2 --only 2x4
+sed -i 's/"name": "dp-fp32-resnet8-dummy-weak-2x4"/"name": "dp-fp32-resnet8-dummy-strong-2x4"/' b2/plan.json
+expect 0 study both.json --no-report --out b2
+[[ $(grep -c 'strong' b2/plan.json) == 2 && $(find b2 -name summary.json | wc -l) == 3 ]] || fail "a folder of an earlier plan: $(find b2 -name summary.json) $(grep strong b2/plan.json)"
+[[ $(sed -n '/"series"/,$p' b2/analysis.json | grep -c dp-fp32-resnet8-dummy-weak-2x4) == 2 ]] || fail "the cell is not in both series"
 expect 0 study study.json --out s --analyse --no-report
 cmp s/analysis.json before || fail "the same runs gave another analysis"
 
@@ -68,12 +88,35 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
-sed 's/"classes": 3, "train": 64, "val": 4/"folder": "nowhere"/' study.json >absent.json
+expect_error 2 "unknown preset 'quik'" study quik
+expect_error 2 "--only 'nothing' matches no run; a run's name is like 'nd-fp32-resnet8-dummy-1x4/r1'" study study.json --out s --only nothing
+sed 's/"classes": 3, "train": 12, "val": 4/"folder": "nowhere"/' study.json >absent.json
 expect_error 5 "no run was started: data 'dummy': there is no folder 'nowhere/train'" study absent.json --out absent
-sed 's/"resnet8"/"resnet9"/' study.json >failing.json
-for message in "FAILED: unknown network 'resnet9'" "1 run of 'f' failed; the same command with --retry runs it again"; do
+# Every bad value is reported before the first run, each in a line that names its key.
+sed 's/"resnet8"/"resnet9"/; s/"fp32"/"fp16", "fp32"/; s/"--lr", "0.05"/"--lrr", "0.05"/' study.json >bad.json
+for how in "--out bad" --dry-run; do
+    read -ra words <<<"$how"
+    expect 2 study ./bad.json "${words[@]}"
+    [[ $(wc -l <err) == 3 && ! -s out && ! -e bad ]] || fail "bad values: $(<err)"
+    has err "^ampscale: './bad.json': 'archs': unknown network 'resnet9'; did you mean resnet8\? known: "
+    has err "^ampscale: './bad.json': 'precisions': unknown precision 'fp16'; use "
+    has err "^ampscale: './bad.json': 'train': unknown flag '--lrr'; did you mean --lr\?"
+done
+sed 's/"--lr", "0.05"/"--mixup", "x"/' study.json >bad.json
+expect_error 2 "'./bad.json': 'train': --mixup 'x': give a number" study ./bad.json --dry-run
+sed 's/"--lr", "0.05"/"--dp-reduce", "all"/' study.json >bad.json
+expect_error 2 "cell 'nd-fp32-resnet8-dummy-1x4': --dp-reduce needs several devices" study ./bad.json --dry-run
+sed 's/"dp": \[2\]/"dp": [64]/; s/"limit_s": 60, //' study.json >many.json
+expect 0 study ./many.json --dry-run
+has err "^ampscale: warning: cell 'dp-fp32-resnet8-dummy-weak-64x4': 64 threads on "
+has out '; time not known until runs are complete$'
+# A run fails: its data has a file that is no image.
+expect 0 data synth --out images --classes 2 --train 2 --val 2 --size 32
+find images -name '*.JPEG' -exec sh -c 'echo no image >"$1"' _ {} \;
+sed 's/"classes": 3, "train": 12, "val": 4/"folder": "images"/' study.json >failing.json
+for message in "FAILED: " "1 run of 'f' failed; the same command with --retry runs it again"; do
     expect 5 study failing.json --no-report --only '^nd-' --out f
-    has out "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'"
+    has out "nd-fp32-resnet8-dummy-1x4 .*missing: "
     has err "$message"
 done
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
@@ -87,12 +130,19 @@ if command -v gnuplot >/dev/null; then
         [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
     done
     expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
-    for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
+    for name in training_throughput training_time efficiency scaling_weak top1_train top1_val top5_train top5_val cell_split loss split; do
         [[ -s s/plots/$name.svg ]] && grep -qxF "s/plots/$name.svg" out || fail "plot did not draw figure '$name': $(<out)"
     done
     has s/plots/efficiency.svg '>published: feb V100-16<'
     has s/plots/split.svg '>dp-fp32-resnet8-dummy'
     has err '^scaling_strong: skipped'
+    has s/plots/top1_val.svg '>nd fp32 1x4<'
+    : >s/plots/accuracy.svg # of an earlier version
+    sed '/"epochs": \[/,/^   \],/d' s/analysis.json >half-analysis && mkdir older && mv half-analysis older/analysis.json
+    expect 0 plot older/analysis.json --format svg --out older
+    has err '^top1_train, top1_val, top5_train, top5_val: skipped, the analysis has no curves; .* --analyse adds them$'
+    expect 0 plot s --format svg
+    [[ ! -e s/plots/accuracy.svg ]] || fail "a figure of an earlier version remains"
     expect 0 plot s/analysis.json --format pdf --out alone
     [[ $(tail -c 6 alone/training_time.pdf) == %%EOF && ! -e alone/loss.pdf ]] || fail "plot of analysis.json: $(ls alone)"
     cp -r $nd half && rm half/summary.json half/outcome.json
@@ -374,7 +424,20 @@ has formula/steps.csv "^'=cmd\(\),"
 touch exported.prom.tmp.1 # of a killed export
 expect 0 export $nd --format prometheus -o exported.prom
 [[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
-has exported.prom '^ampscale_run_finished\{run="r1"\} 1$'
+has exported.prom "^ampscale_run_finished\\{run=\"$nd\"\\} 1\$"
+# Runs of the same name have labels of their own; a name is given to one run.
+expect 0 export $nd $dp --format prometheus -o both.prom
+for run in $nd $dp; do
+    has both.prom "^ampscale_run_finished\\{run=\"$run\"\\} 1\$"
+done
+[[ $(grep -v '^#' both.prom | sed 's/ .*//' | sort | uniq -d) == '' ]] || fail "two samples have the same labels"
+expect 0 export $nd --format prometheus --run-name nightly -o named.prom
+has named.prom '^ampscale_run_finished\{run="nightly"\} 1$'
+expect 0 export $dp --format tensorboard --run-name nightly -o named
+ls named/nightly/events.out.* >/dev/null || fail "no event file of the run's name"
+expect 0 export $dp --format csv --run-name nightly -o named
+has named/steps.csv '^nightly,'
+expect_error 2 "--run-name names only one run, but 2 were given" export $nd $dp --format csv --run-name nightly -o x
 expect_error 2 "no run to export" export
 expect_error 2 "no format" export $nd -o x
 expect_error 2 "no place to export to" export $nd --format csv

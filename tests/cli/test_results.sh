@@ -109,12 +109,16 @@ expect 2 info --list --arch resnet8 -o kept
 # A progress bar on a terminal shows the time left. With --quiet there is no bar.
 command -v script >/dev/null || skip "without the program 'script', progress bars cannot be tested; the flags were tested"
 bar() {
-    script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' failed on a terminal: $(cat log)"
+    TERM=${terminal-xterm} script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' failed on a terminal: $(cat log)"
 }
 many="data synth --classes 2 --train 60 --val 10 --size 300 -j 1"
 bar $many --out many
 grep -qE $'\rimages \\[=* *>? *\\] [0-9]+/140  [0-9]+:[0-9]{2} left' typescript || fail "no progress bar was shown: $(cat -v typescript | head -c 500)"
 grep -qE $'^\033\\[Kmany: 2 classes' < <(tr '\r' '\n' <typescript) || fail "the bar is not erased: $(cat -v typescript | tail -c 300)"
+terminal=dumb bar $many --out dumb # has no escape sequences
+! grep -qE $'\033| left' typescript || fail "a bar with TERM=dumb"
+terminal='' bar $many --out unknown
+! grep -qE $'\033| left' typescript || fail "a bar without TERM"
 bar $many --out quiet --quiet
 ! grep -q ' left' typescript || fail "a bar with --quiet"
 finish

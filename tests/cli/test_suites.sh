@@ -39,7 +39,7 @@ for signal in KILL:137 TERM:143; do
     await 60 test -e "$signal/checks/long/r1/run/steps.jsonl"
     expect_error 1 "another 'ampscale accept' is using '$signal'" accept --spec ./spec.json --out "$signal" --resume
     stop "${signal%:*}" "${signal#*:}"
-    [[ $signal == KILL* ]] || grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
+    [[ $signal == KILL* ]] || grep -q 'interrupted by SIGTERM; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
     [[ ! -e $signal/accept.json ]] || fail "an interrupted suite has a verdict"
     kept=$(stat -c %i "$signal/checks/a.json")
     sed -i 's/"steps": 100000000/"steps": 4/' spec.json "$signal/spec.json"
@@ -87,11 +87,13 @@ summaries s >after
 
 # A cell whose run failed is recorded as failed, and the other cells run. The same command repeats the
 # failed run only with --retry.
-study_file 3 60 '"resnet8", "resnet9"'
+expect 0 train --dummy -a resnet8 --image-size 32 --classes 3 --dummy-train 4 --dummy-val 4 -b 4 --epochs 1 --out w
+study_file 3 60 '"resnet8", "resnet18"' # which cannot start from the weights of resnet8
+sed -i 's|"--lr"|"--init", "w/checkpoint.safetensors", "--lr"|' study.json
 few=(study study.json --no-report --only '^nd-.*dummy.*r1$')
 expect 5 "${few[@]}" --out f
-grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the output does not report the cell of 'resnet9' as missing: $(<out)"
-grep -qE "nd-fp32-resnet8-dummy-1x4 .*([ -]bound)" out || fail "the other cell is missing: $(<out)"
+grep -q "nd-fp32-resnet18-dummy-1x4 .*missing: .*w/checkpoint" out || fail "the output does not report the cell of 'resnet18' as missing: $(<out)"
+grep -qE "nd-fp32-resnet8-dummy-1x4 .*([ -]bound|disturbed)" out || fail "the other cell is missing: $(<out)"
 expect 5 "${few[@]}" --out f
 [[ $(wc -l <err) == 1 ]] && grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "without --retry: $(<err)"
 expect 5 "${few[@]}" --out f --retry
@@ -103,7 +105,7 @@ begin "${few[@]}" --out l
 cell=l/cells/nd-fp32-resnet8-dummy-1x4/r1
 await 60 test -e $cell/run.json
 stop INT 130
-grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err || fail "an interrupted study says: $(<err)"
+grep -qx 'ampscale: interrupted by SIGINT; the same command continues the study' err || fail "an interrupted study says: $(<err)"
 idle || fail "the study ended before its run had ended"
 [[ ! -e $cell/summary.json && ! -e $cell.failed ]] || fail "an interrupted run counts as complete or failed"
 sed -i 's/"limit_s": 60/"limit_s": 2/' study.json l/plan.json

@@ -8,6 +8,26 @@ expect_train 0 data --epochs 2 --out run
 cp out log
 [[ ! -s err ]] || fail "a successful run writes to stderr: $(<err)"
 
+# More compute threads than cores are one warning, and are recorded.
+! grep -q '"oversubscribed"' run/run.json || fail "2 threads are recorded as too many"
+cores=$(nproc)
+expect_train 0 --dummy --dummy-train 8 --classes 3 --training-only --steps 1 --devices cpu:3 --threads "$cores" --out crowded \
+    --prometheus crowded.prom --run-name nightly
+grep -qE "^ampscale: warning: steps are slower with $((3 * cores)) threads on [0-9.]+ .*; give .*fewer devices" err || fail "too many threads: $(<err)"
+grep -q '"oversubscribed": true' crowded/run.json || fail "too many threads: $(<crowded/run.json)"
+
+# An emulated precision says so at the begin and at the end, and in the view.
+emulated='emulated in fp32'
+expect_train 0 --dummy --dummy-train 8 --classes 3 --training-only --steps 1 --devices ref --precision bf16 --out runs/emulated --prometheus emulated.prom
+[[ $(grep -c "bf16.* $emulated" out) == 2 ]] || fail "an emulated precision: $(<out)"
+! grep -q "$emulated" log || fail "fp32 is said to be emulated"
+expect 0 watch --once runs/emulated
+grep -q 'resnet8, bf16 (emulated), nd' out || fail "watch does not say that the precision is emulated: $(<out)"
+
+# Runs of the same name in two folders have labels of their own.
+grep -q '{run="runs/emulated"}' emulated.prom || fail "the label is not the folder: $(<emulated.prom)"
+grep -q '{run="nightly"}' crowded.prom || fail "the label is not the run's name: $(<crowded.prom)"
+
 # The log line of pytorch/examples, which tools read, followed by the throughput.
 real='[ 0-9]+\.[0-9]+' tab=$'\t'
 loss='[0-9]\.[0-9]{4}e[+-][0-9]{2}'

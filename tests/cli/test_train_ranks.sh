@@ -32,6 +32,15 @@ seen "two devices"
 expect_ranks 0 3 "${evaluate[@]}"
 seen "three ranks"
 
+# The record has the share of other processes on the ranks' host, which is not that of another rank.
+grep -q '"others": *[0-9]' odd-2/summary.json || fail "2 ranks: no share of other processes: $(<odd-2/summary.json)"
+grep -q "\"host\": \"$(hostname)\"" odd-2/summary.json || fail "2 ranks: no host of the counters: $(<odd-2/summary.json)"
+
+# More threads than cores on the host are one warning, from rank 0.
+expect_ranks 0 2 odd --threads "$(nproc)" -b 4 --steps 1 --training-only --out crowded
+[[ $(grep -c "warning: .* threads on .* fewer devices or ranks$" err) == 1 ]] || fail "two ranks with all cores each: $(<err)"
+grep -q '"oversubscribed": true' crowded/run.json || fail "two ranks with all cores each: $(<crowded/run.json)"
+
 # A data set of one class is one warning, from rank 0.
 mkdir -p single/train && cp -r odd/train/c0000-* single/train
 expect_ranks 0 2 single "${one[@]}" -b 4 --steps 1 --training-only --out single-2

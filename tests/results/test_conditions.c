@@ -35,7 +35,7 @@ static void test_runs(void **state)
         struct conditions c = conditions("2026-11-21T06:25:00Z", "2026-11-21T06:27:37Z", noises[i]);
         conditions_add(&all, &c);
     }
-    assert_true(all.runs == 7 && all.recorded == 6 && all.disturbed == 3 && all.too_short == 2);
+    assert_true(all.runs == 7 && all.recorded == 6 && all.disturbed == 3);
     assert_true(all.others == 0.84);
     assert_true(isnan(conditions_none.others));
 }

@@ -2,6 +2,7 @@
 #include "runners/rank_sensors.h"
 #include "tests/unit.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +83,60 @@ static void test_gathered(void **state)
     }
 }
 
+/* Two processors on which the ranks and foreign work run; counters grow from different values. */
+static struct rank_load load_of(const char *kernel, double began, double ended, double busy,
+                                double own)
+{
+    struct rank_load l = {.begin = {.wall_s = 100 + began,
+                                    .all_s = 500 + 2 * began,
+                                    .busy_s = 50 + busy * began,
+                                    .own_s = 7},
+                          .end = {.wall_s = 100 + ended,
+                                  .all_s = 500 + 2 * ended,
+                                  .busy_s = 50 + busy * ended,
+                                  .own_s = 7 + own}};
+    snprintf(l.kernel, sizeof l.kernel, "%s", kernel);
+    CPU_ZERO(&l.meter.cpus);
+    CPU_SET(0, &l.meter.cpus);
+    CPU_SET(1, &l.meter.cpus);
+    return l;
+}
+
+/* `busy`: processors that are busy on the host; both ranks of a host run from 0 to 10 s. */
+static void test_load(void **state)
+{
+    (void)state;
+    int rank = -1;
+    /* Each rank uses one processor all the time. The readings differ by some seconds. */
+    struct rank_load idle[] = {load_of("a", 0, 9, 2, 9), load_of("a", 4, 10, 2, 6)};
+    struct host_noise n = rank_load_worst(idle, 2, &rank);
+    assert_true(n.others == 0 && n.seconds == 5 && n.processors == 2 && rank == 0);
+
+    /* On host b, foreign work has 0.8 of 2 processors; on c, it has 0.2. */
+    struct rank_load hosts[] = {load_of("c", 0, 10, 2, 9), load_of("b", 0, 10, 2, 6),
+                                load_of("c", 0, 10, 2, 9), load_of("b", 0, 10, 2, 6)};
+    n = rank_load_worst(hosts, 4, &rank);
+    assert_true(fabs(n.others - 0.4) < 1e-9 && rank == 1);
+
+    /* A disturbed host counts, although another one has larger shares that are allowed. */
+    hosts[1].end.own_s = hosts[3].end.own_s = 7 + 9.1;
+    hosts[0].end.throttled_s = hosts[2].end.throttled_s = 1; /* of 20 s, in their one group */
+    hosts[0].end.own_s = hosts[2].end.own_s = 7 + 10;
+    hosts[2].end.preempted = hosts[0].end.preempted = 30;
+    n = rank_load_worst(hosts, 4, &rank);
+    assert_true(rank == 0 && fabs(n.throttled - 0.05) < 1e-9 && n.others == 0);
+    assert_true(fabs(n.preempted_per_s - 6) < 1e-9);
+
+    /* Ranks on other processors of the host have other counters. */
+    CPU_CLR(1, &idle[1].meter.cpus);
+    idle[1].end.own_s = 7 + 12;
+    n = rank_load_worst(idle, 2, &rank);
+    assert_true(fabs(n.others - 0.5) < 1e-9 && rank == 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gathered)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gathered),
+                                       cmocka_unit_test(test_load)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

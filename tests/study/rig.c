@@ -16,16 +16,21 @@ const char rig_study[] =
     " \"image_size\": 32, \"threads\": 1, \"workers\": 1, \"repeats\": 3,"
     " \"warmup_steps\": 5, \"measured_steps\": 20, \"seed\": 7, \"train\": [\"--lr\", \"0.05\"]}";
 
-int rig_begin(void **state)
+int rig_make(void **state, const char *study)
 {
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    assert_int_equal(study_spec_parse(rig_study, strlen(rig_study), "rig", &r->spec), STATUS_OK);
+    assert_int_equal(study_spec_parse(study, strlen(study), "rig", &r->spec), STATUS_OK);
     assert_int_equal(study_plan_make(&r->spec, &r->plan), STATUS_OK);
     r->result = calloc((size_t)r->plan.n_cells, sizeof *r->result);
     assert_non_null(r->result);
     *state = r;
     return 0;
+}
+
+int rig_begin(void **state)
+{
+    return rig_make(state, rig_study);
 }
 
 int rig_end(void **state)
@@ -63,6 +68,7 @@ void rig_run(struct rig *r, const char *cell, double images_per_s, double data, 
                                    .top5 = 90,
                                    .slowest_rank = -1,
                                    .behind = NAN,
+                                   .shared = true,
                                    .threads = 1,
                                    .cores = 2};
         s->split[ANALYSIS_DATA] = data * step_s;

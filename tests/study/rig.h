@@ -16,6 +16,7 @@ struct rig {
 
 /* Set-up and tear-down for cmocka; *state is a struct rig whose cells have no results. */
 int rig_begin(void **state);
+int rig_make(void **state, const char *study); /* the same for another study */
 int rig_end(void **state);
 
 int64_t rig_cell(const struct rig *r, const char *name);

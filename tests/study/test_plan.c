@@ -71,22 +71,78 @@ static void test_order(void **state)
     struct rig *r = *state;
     const struct study_plan *p = &r->plan;
     struct study_plan again;
-    assert_int_equal(p->n_runs, 36);
+    assert_int_equal(p->n_runs, 24);
     assert_int_equal(study_plan_make(&r->spec, &again), STATUS_OK);
     assert_memory_equal(p->run, again.run, (size_t)p->n_runs * sizeof *p->run);
     study_plan_free(&again);
     int64_t same = 0;
     for (int round = 0; round < 3; round++) {
-        bool seen[12] = {false};
-        for (int i = 0; i < 12; i++) {
-            const struct study_run *run = &p->run[round * 12 + i];
+        bool seen[8] = {false};
+        for (int i = 0; i < 8; i++) {
+            const struct study_run *run = &p->run[round * 8 + i];
             assert_int_equal(run->repeat, round + 1);
             assert_false(seen[run->cell]);
             seen[run->cell] = true;
             same += run->cell == p->run[i].cell;
         }
     }
-    assert_in_range(same, 12, 30);
+    assert_in_range(same, 8, 20);
+}
+
+/* No two runs of a repeat are the same training: the cells of weak and strong scaling with the same
+ * batch per device are one. The cell has the name of weak scaling, as in folders of studies that
+ * ran both. */
+static void test_each_training_once(void **state)
+{
+    static const char *const names[] = {"nd-fp32-resnet8-dummy-1x32", "nd-fp32-resnet8-dummy-1x128",
+                                        "ddp-fp32-resnet8-dummy-weak-2x32",
+                                        "ddp-fp32-resnet8-dummy-strong-2x64",
+                                        "ddp-fp32-resnet8-dummy-weak-4x32"};
+    struct study_spec spec;
+    struct study_plan p;
+    char *text;
+    const char *at = strstr(rig_study, "\"modes\""), *end = strstr(rig_study, " \"image_size\"");
+    int n = asprintf(&text,
+                     "%.*s\"modes\": {\"nd\": [1], \"ddp\": [2, 4]}, \"precisions\": [\"fp32\"], "
+                     "\"archs\": [\"resnet8\"], \"batch\": {\"weak\": [32], \"strong\": [128]}, "
+                     "\"data\": [{\"name\": \"dummy\", \"classes\": 10, \"train\": 640, \"val\": "
+                     "10}],%s",
+                     (int)(at - rig_study), rig_study, end);
+    assert_int_equal(study_spec_parse(text, (size_t)n, "once", &spec), STATUS_OK);
+    assert_int_equal(study_plan_make(&spec, &p), STATUS_OK);
+    assert_int_equal(p.n_cells, 5);
+    assert_int_equal(p.n_runs, 5 * spec.repeats);
+    for (int64_t i = 0; i < p.n_cells; i++) {
+        const struct study_cell *c = &p.cell[i];
+        bool shared = c->devices == 4;
+        assert_string_equal(c->name, names[i]);
+        assert_true((c->in[ANALYSIS_WEAK] && c->in[ANALYSIS_STRONG]) == shared);
+    }
+    study_plan_free(&p);
+    study_spec_free(&spec);
+    free(text);
+}
+
+/* A plan without a run that --only selects is refused; the message has the nearest cell. */
+static void test_only(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"ndd-fp32-resnet8-jpeg-1x32", "matches no run; did you mean nd-fp32-resnet8-jpeg-1x32?"},
+        {"xx", "matches no run; a run's name is like 'nd-fp32-resnet8-dummy-1x32/r1'"},
+        {"^ddp-.*/r4$", "matches no run"},
+    };
+    struct rig *r = *state;
+    regex_t only;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(regcomp(&only, rows[i].text, REG_EXTENDED | REG_NOSUB), 0);
+        expect_failed(study_only_check(&r->plan, &only, rows[i].text), STATUS_USAGE, rows[i].says);
+        regfree(&only);
+    }
+    assert_int_equal(regcomp(&only, "^ddp-.*/r3$", REG_EXTENDED | REG_NOSUB), 0);
+    assert_int_equal(study_only_check(&r->plan, &only, "^ddp-.*/r3$"), STATUS_OK);
+    regfree(&only);
 }
 
 static void expect_command(const struct rig *r, const char *cell, bool resume, const char *want)
@@ -125,6 +181,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_presets),
         TEST(test_order),
+        TEST(test_each_training_once),
+        TEST(test_only),
         TEST(test_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,18 +72,44 @@ static void test_run(void **state)
                     "32768, 1 step skipped\n", "ended: epochs, after 4 steps in 0:05\n"));
 }
 
-/* A step that takes 2 s, in place of half a second, changes the mean, which is the images of the
- * steps over their time, but not the median. */
+/* Two of four steps are warm-up. Of the others, one takes half a second and one 2 s: the mean is
+ * the images of both over their time, the median that of their rates. */
 static void test_mean(void **state)
 {
     size_t size;
     char *text = scratch_read(*state, "first/steps.jsonl", &size);
-    char *total = strstr(text, "\"total_s\":0.5");
+    char *total = NULL;
+    for (char *next = text; (next = strstr(next, "\"total_s\":0.5")); next++)
+        total = next;
     assert_non_null(total);
     memcpy(strchr(total, '0'), "2.0", 3);
     scratch_write(*state, "first/steps.jsonl", text, size);
     free(text);
-    expect_in(first_sight(*state, "first"), PARTS("images/s  mean 36.6, median 64.0"));
+    scratch_remove_file(*state, "first/summary.json");
+    expect_in(first_sight(*state, "first"), PARTS("images/s  mean 25.6, median 40.0"));
+}
+
+/* Mean and median leave out warm-up, as those of the run's last line do: 10 of 20 steps took ten
+ * times as long. Of a complete run, they are those of the summary, which has all steps. */
+static void test_warmup(void **state)
+{
+    char path[SCRATCH_MAX + 8];
+    scratch_write(*state, "first/steps.jsonl", "", 0);
+    snprintf(path, sizeof path, "%s/first", (const char *)*state);
+    for (int i = 0; i < 20; i++) {
+        double seconds = i < 10 ? 5 : 0.5;
+        const struct step_record step = {
+            .step = i, .batch = i, .images = 32, .forward_s = seconds, .total_s = seconds};
+        run_rig_append(path, &step_schema, &step);
+    }
+    scratch_remove_file(*state, "first/summary.json");
+    scratch_remove_file(*state, "first/epochs.jsonl");
+    expect_in(first_sight(*state, "first"),
+              PARTS("images/s  mean 64.0, median 64.0", "500.0 ms", "forward 100%"));
+    scratch_write_text(*state, "first/summary.json",
+                       "{\"schema\":1,\"ended_by\":\"steps\",\"images_per_s_mean\":12.5,"
+                       "\"images_per_s\":{\"median\":13.5}}");
+    expect_in(first_sight(*state, "first"), PARTS("images/s  mean 12.5, median 13.5"));
 }
 
 /* The run is in its second epoch, after the first of two steps. A step takes half a second, and the
@@ -203,12 +229,20 @@ static void test_study(void **state)
     scratch_remove_file(*state, "cells/nd-fp32/r2/summary.json");
     expect_ok(dir_make(scratch_path(*state, "cells/nd-amp")));
     scratch_write_text(*state, "cells/nd-amp/r1.failed", "{\"reason\":\"no\\nmemory\"}");
-    struct watch *w;
+    struct watch *w, *stopped;
     bool over;
     expect_ok(watch_open(*state, &w));
     expect_in(shown(w, 80, 0, true), PARTS("4 runs, ", " 1 done, 1 running, 1 failed, 1 to come\n",
                                            "nd-amp/r1: no?memory\n", "nd-fp32/r2\n",
                                            "\nr2: resnet18, amp, nd, batch 32\n"));
+
+    /* An interrupted run does not run. */
+    scratch_write_text(*state, "cells/nd-fp32/r2/outcome.json",
+                       "{\"schema\":1,\"attempt\":0,\"outcome\":\"signal\",\"exit_code\":130}");
+    expect_ok(watch_open(*state, &stopped));
+    expect_in(shown(stopped, 80, 0, true), PARTS(" 1 done, 0 running, 1 failed, 2 to come\n"));
+    watch_close(stopped);
+    scratch_remove_file(*state, "cells/nd-fp32/r2/outcome.json");
 
     /* The current run ends, and the last one begins. */
     scratch_write_text(*state, "cells/nd-fp32/r2/summary.json", "{\"schema\":1}");
@@ -246,10 +280,15 @@ int main(void)
 {
 #define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        WITH_RUN(test_run),       WITH_RUN(test_mean),
-        WITH_RUN(test_time_left), WITH_RUN(test_steps_and_sensors),
-        WITH_RUN(test_hostile),   WITH_RUN(test_window),
-        WITH_RUN(test_study),     WITH_RUN(test_wrong_plans),
+        WITH_RUN(test_run),
+        WITH_RUN(test_mean),
+        WITH_RUN(test_warmup),
+        WITH_RUN(test_time_left),
+        WITH_RUN(test_steps_and_sensors),
+        WITH_RUN(test_hostile),
+        WITH_RUN(test_window),
+        WITH_RUN(test_study),
+        WITH_RUN(test_wrong_plans),
         RUN_RIG_TEST(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
