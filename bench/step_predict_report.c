@@ -110,8 +110,8 @@ static json_t *sums_json(const struct step_prediction *p)
                      step_prediction_bytes(p), "dram_bytes_per_image",
                      all->time.dram_bytes / images, "flops_per_image", all->flops / images,
                      "predicted_step_s", all->time.seconds, "predicted_images_per_s",
-                     images_per_s(p), "at_most_images_per_s", p->gpu.share * images_per_s(p),
-                     "published_share", p->gpu.share, "published_source", p->gpu.share_source);
+                     images_per_s(p), "at_most_images_per_s", p->share * images_per_s(p),
+                     "published_share", p->share, "published_source", p->gpu.share_source);
 }
 
 static enum status print_json(const struct step_prediction *p, struct bench_table *kernels)

@@ -45,5 +45,8 @@ MUST_CHECK enum status bench_take_quiet(const struct setting *s, const char *tex
         "quiet", 'q', NULL, NULL, "Print no progress on stderr", TAKEN_BY(bench_take_quiet)        \
     }
 
+/* The GPUs that kernels/gpus describes. */
+#define PREDICT_GPUS "a10|a100|b200|h100|h200|l40|rtx5090|t4|v100"
+
 enum { BENCH_ITERS_MAX = 100000, BENCH_BATCH_MAX = 65536 };
 enum { BENCH_IMAGE_SIZE_MAX = 4096, BENCH_THREADS_MAX = 1024 };

@@ -10,9 +10,6 @@ struct step_command {
     const char *predict; /* a described GPU; NULL: none */
 };
 
-/* The GPUs that kernels/gpus describes. */
-#define PREDICT_GPUS "a10|a100|b200|h100|h200|l40|rtx5090|t4|v100"
-
 #define SETTINGS_OF struct step_command
 static const struct setting step_settings[] = {
     {"predict", 0, PREDICT_GPUS "|FILE", NULL,

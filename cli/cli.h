@@ -137,5 +137,5 @@ void guide_print(const struct guide *g, FILE *out);
 void spin_limit(char **argv);
 
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,
-    cmd_export, cmd_info, cmd_launch, cmd_pair, cmd_plot, cmd_predict, cmd_report, cmd_selftest,
-    cmd_study, cmd_train, cmd_trend, cmd_watch;
+    cmd_export, cmd_info, cmd_launch, cmd_pair, cmd_plot, cmd_predict, cmd_record, cmd_report,
+    cmd_selftest, cmd_study, cmd_train, cmd_trend, cmd_watch;

@@ -74,9 +74,9 @@ static const struct setting compare_settings[] = {
      TAKEN_BY(take_threshold)},
     {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(config.alpha, 1e-12, 0.5)},
     {"metric", 0, "NAME", NULL,
-     "Make this metric gating, instead of images_per_s_mean, images_per_s and, if runs were "
-     "validated, val_top1; all: "
-     "every metric; may be given several times",
+     "Make this metric gating, instead of images_per_s_mean, images_per_s, the metrics that "
+     "'ampscale record' found and, if runs were validated, val_top1; all: every metric; may be "
+     "given several times",
      TAKEN_BY(take_metric)},
     {"pair", 0, "auto|never|always", "auto",
      "Whether to compare pairs of runs that were neighbours in time; auto: if the runs of both "
@@ -96,7 +96,9 @@ static const struct setting compare_settings[] = {
      "Compare even if this field of configuration or hardware, or a field below it, differs; may "
      "be given several times",
      AS_LIST(allowed, config.n_allowed)},
-    {"markdown", 0, "FILE", NULL, "Write the tables as Markdown, for the summary page of a CI job",
+    {"markdown", 0, "FILE", NULL,
+     "Write the verdict and the results that are not equivalent as Markdown, for a comment or the "
+     "summary page of a CI job",
      AS_TEXT(files.markdown)},
     {"junit", 0, "FILE", NULL, "Write JUnit XML with a test case for each metric",
      AS_TEXT(files.junit)},
@@ -145,36 +147,53 @@ static enum status inconclusive(const struct compare_report *report,
 {
     bool more = metrics[r->metric].more_is_better;
     double worst = more ? 1 - r->is.low : r->is.high - 1;
-    int64_t runs = compare_deciding_runs(r);
-    return status_fail(
-        STATUS_DATA,
-        "%d of %d metrics are inconclusive: %s of %s may be up to %.1f %% worse, and the "
-        "limit is %.3g %%; give %s%" PRId64 " runs per side, or use a quieter machine",
-        report->inconclusive, report->family, metrics[r->metric].name, cell->name, 100 * worst,
-        100 * r->threshold, runs < COMPARE_RUNS_MANY ? "about " : "more than ", runs);
+    int64_t runs = r->deciding_runs;
+    char of[64];
+    snprintf(of, sizeof of, "%d of %d metrics %s inconclusive", report->inconclusive,
+             report->family, report->inconclusive == 1 ? "is" : "are");
+    if (runs == 0)
+        return status_fail(STATUS_DATA,
+                           "%s: %s of %s is 0 in runs of BASE, so that no ratio to BASE has an "
+                           "interval; leave it out by --metric",
+                           of, metrics[r->metric].name, cell->name);
+    return status_fail(STATUS_DATA,
+                       "%s: %s of %s may be up to %.1f %% worse, and the limit is %.3g %%; give "
+                       "%s%" PRId64 " runs per side, or use a quieter machine",
+                       of, metrics[r->metric].name, cell->name, 100 * worst, 100 * r->threshold,
+                       runs < COMPARE_RUNS_MANY ? "about " : "more than ", runs);
 }
 
 /* Fails. The message says why a comparison without a regression has not passed, and what to do. */
 static enum status not_judged(const struct compare_report *r)
 {
+    if (*r->lacking)
+        return status_fail(
+            STATUS_DATA,
+            "nothing to compare with: %s; --record with the same folder begins a new "
+            "base, --allow-different NAME ignores a field",
+            r->lacking);
     if (r->refused > 0)
         return status_fail(STATUS_DATA,
-                           "configuration or hardware differs in %d of %lld cells; compare runs "
+                           "configuration or hardware differs in %d of %lld cell%s; compare runs "
                            "that agree, or give --allow-different NAME",
-                           r->refused, (long long)r->n_cells);
+                           r->refused, (long long)r->n_cells, r->n_cells == 1 ? "" : "s");
     const struct compare_cell *cell;
     const struct compare_result *first = compare_first_inconclusive(r, &cell);
     if (first && r->incomplete == 0 && r->undecided == 0)
         return inconclusive(r, cell, first);
     return status_fail(STATUS_DATA,
-                       "not everything could be judged: %d cells are incomplete, %d metrics have "
-                       "too few repeats; give at least %" PRId64 " complete runs per side",
-                       r->incomplete, r->undecided, compare_enough_repeats(r));
+                       "not everything could be judged: %d cell%s incomplete, %d metric%s too few "
+                       "repeats; give at least %" PRId64 " complete runs per side",
+                       r->incomplete, r->incomplete == 1 ? " is" : "s are", r->undecided,
+                       r->undecided == 1 ? " has" : "s have", compare_enough_repeats(r));
 }
 
 static enum status compare_sides(const struct compare_args *a, struct compare_report *report)
 {
-    const struct compare_rolling rolling = {.dir = a->history, .most = a->last};
+    const struct compare_rolling rolling = {.dir = a->history,
+                                            .most = a->last,
+                                            .begins = a->record && a->history &&
+                                                      strcmp(a->record, a->history) == 0};
     return a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, report)
                       : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
@@ -203,29 +222,11 @@ static enum status compare(struct compare_args *a)
     return st;
 }
 
-/* Whether the new runs are only recorded, because there is no base or these runs begin the
- * history. */
-static bool only_records(const struct compare_args *a)
-{
-    if (!a->history)
-        return a->new == a->base;
-    return a->record && strcmp(a->history, a->record) == 0 && !history_exists(a->history);
-}
-
-static enum status record(const struct compare_args *a)
-{
-    TRY(compare_record(a->record, a->new, a->n_new, true));
-    if (a->history)
-        text_print(a->json ? stderr : stdout,
-                   "'%s' had no history yet: these runs are its first, and were not compared",
-                   a->history);
-    return STATUS_OK;
-}
-
 static enum status work(struct compare_args *a)
 {
     TRY(check(a));
-    return only_records(a) ? record(a) : compare(a);
+    bool only_records = !a->history && a->new == a->base;
+    return only_records ? compare_record(a->record, a->new, a->n_new, true) : compare(a);
 }
 
 static int run_compare(const struct cli_command *c, int argc, char **argv)

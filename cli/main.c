@@ -7,9 +7,9 @@
 #include <string.h>
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_accept,   &cmd_amp_report, &cmd_bench, &cmd_compare, &cmd_data,    &cmd_export,
-    &cmd_info,     &cmd_launch,     &cmd_pair,  &cmd_plot,    &cmd_predict, &cmd_report,
-    &cmd_selftest, &cmd_study,      &cmd_train, &cmd_trend,   &cmd_watch,   NULL};
+    &cmd_accept, &cmd_amp_report, &cmd_bench, &cmd_compare, &cmd_data,   &cmd_export, &cmd_info,
+    &cmd_launch, &cmd_pair,       &cmd_plot,  &cmd_predict, &cmd_record, &cmd_report, &cmd_selftest,
+    &cmd_study,  &cmd_train,      &cmd_trend, &cmd_watch,   NULL};
 
 /* Returns the exit code of a command that ended with `code`. If `code` is 0 but the output could
  * not be written, that is an error. */
@@ -44,7 +44,9 @@ int main(int argc, char **argv)
     char name[] = "ampscale"; /* messages use this name, not the path of the program */
     if (argc == 0)
         return status_exit_code(STATUS_USAGE);
-    spin_limit(argv);
+    if (argc < 2 ||
+        strcmp(argv[1], cmd_record.name) != 0) /* its command gets the user's environment */
+        spin_limit(argv);
     crash_report();
     argv[0] = name;
     return output_check(run(argc, argv));

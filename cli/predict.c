@@ -4,19 +4,24 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/cli.h"
+#include "bench/step_predict.h"
+#include "cli/bench_options.h"
 #include "cli/picture.h"
 #include "plots/plot.h"
+#include "runners/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES_MAX = 16, TABLES_MAX = 16, RANKS_MAX = 1 << 20 };
+enum { SOURCES_MAX = 16, TABLES_MAX = 16, RANKS_MAX = 1 << 20, RECORD_MAX_BYTES = 64 << 20 };
+enum { GPU_BATCH = 256 };
 
 struct predict_args {
     const char *source[SOURCES_MAX];
     int n_sources;
+    const char *gpu;           /* start from the predicted step of this GPU; NULL: from `source` */
+    struct bench_options step; /* net, image_size, precision: of that step; NULL and 0: not given */
     const char *table[TABLES_MAX];
     int n_tables;
     struct prediction_config config;
@@ -88,8 +93,9 @@ static const struct setting predict_settings[] = {
      PARTS_TAKEN_BY(take_ranks, config.n_ranks)},
     {"ranks-per-node", 0, "N", NULL, "Ranks per node (default: as measured, else 1)",
      AS_INTEGER(config.system.net.ranks_per_node, 1, RANKS_MAX)},
-    {"batch-size", 'b', "N", NULL, "Images per rank and step (default: as measured)",
-     AS_INTEGER(config.batch, 1, RANKS_MAX)},
+    {"batch-size", 'b', "N", NULL,
+     "Images per rank and step (default: as measured; with --gpu 256)",
+     AS_INTEGER(config.batch, 1, BENCH_BATCH_MAX)},
     {"algorithm", 0, "ring|tree|auto", "ring",
      "Algorithm of the all-reduce; auto: the cheaper one for each bucket",
      AS_CHOICE(config.system.net.algorithm)},
@@ -106,20 +112,37 @@ static const struct setting predict_settings[] = {
      AS_SWITCH(config.fit)},
     {"fit-up-to", 0, "N", NULL, "Fit to points of up to N ranks; points of more ranks test the fit",
      AS_INTEGER(config.fit_up_to, 1, RANKS_MAX), GIVEN(config.fit)},
+    {"gpu", 0, PREDICT_GPUS "|FILE", NULL,
+     "Start from the step that 'bench step --predict' predicts for this GPU, instead of a "
+     "measurement",
+     AS_TEXT(gpu)},
     {"out", 0, "DIR", NULL, "Folder for the record and its figure", AS_TEXT(out)},
     JSON_ROW(json),
     {NULL, 0, "RUN", NULL, NULL, AS_LIST(source, n_sources)},
     {0},
 };
 
+#undef SETTINGS_OF
+#define SETTINGS_OF struct bench_options
+static const struct setting gpu_settings[] = {
+    {"arch", 'a', "ARCH", NULL, "Network, with --gpu (default resnet50)", AS_TEXT(net)},
+    {"image-size", 0, "PX", NULL, "Side of the images in pixels, with --gpu (default 224)",
+     AS_INTEGER(image_size, 1, BENCH_IMAGE_SIZE_MAX)},
+    {"precision", 0, TRAIN_PRECISION_WORDS, NULL, "Precision, with --gpu (default fp32)",
+     TAKEN_BY(bench_take_precision)},
+    {0},
+};
+
 static enum status check_args(const struct predict_args *a)
 {
-    if (a->n_sources == 0)
+    if (a->n_sources == 0 && !a->gpu)
         return status_fail(STATUS_USAGE, "no measurement to start from: give the folder of a run, "
-                                         "an analysis.json or a published table");
-    if (!a->config.fit && !a->config.known.inter && a->n_tables == 0)
-        return status_fail(STATUS_USAGE,
-                           "no network to forecast for: give --network, --nccl-table or --fit");
+                                         "an analysis.json, a published table or --gpu");
+    if (a->n_sources > 0 && a->gpu)
+        return status_fail(STATUS_USAGE, "--gpu and '%s' exclude each other: give one of them",
+                           a->source[0]);
+    if (!a->gpu && (a->step.net || a->step.image_size > 0 || a->step.precision))
+        return status_fail(STATUS_USAGE, "--arch, --image-size and --precision need --gpu");
     if ((a->config.known.inter || a->config.known.intra) && a->n_tables > 0)
         return status_fail(STATUS_USAGE,
                            "--network and --nccl-table exclude each other: give one of them");
@@ -154,25 +177,77 @@ static enum status load_published(const char *path, const char *which, struct so
     return st;
 }
 
-/* Loads the series of a study that has the number `which`, counted from 1. If `which` is NULL, the
- * study must have only one series. */
+/* Finds the series of a study that has the number (counted from 1) or the name `which`. If `which`
+ * is NULL, the study must have only one series. */
+static enum status find_series(const struct analysis *a, const char *path, const char *which,
+                               int64_t *found)
+{
+    char known[700] = "", number[24], name[SOURCE_LABEL_MAX];
+    size_t used = 0;
+    for (int64_t i = 0; i < a->n_series; i++) {
+        source_series_name(a, i, name);
+        snprintf(number, sizeof number, "%lld", (long long)i + 1);
+        *found = i;
+        if (which ? strcmp(which, name) == 0 || strcmp(which, number) == 0 : a->n_series == 1)
+            return STATUS_OK;
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s '%s'",
+                                     i > 0 ? ", " : "", number, name);
+    }
+    return status_fail(STATUS_USAGE,
+                       "%s%s%s'%s' has %lld series: append a colon and the number or name of one: "
+                       "%s%s",
+                       which ? "no series '" : "", which ? which : "", which ? "': " : "", path,
+                       (long long)a->n_series, known, used < sizeof known ? "" : "...");
+}
+
 static enum status load_analysis(const char *path, const char *which, struct source *out)
 {
     enum status st;
     struct analysis a;
-    int64_t i = 1;
+    int64_t i = 0;
     TRY(analysis_read(path, &a));
-    if (a.n_series == 0)
-        st = status_fail(STATUS_DATA, "'%s' has no series of that name or number", path);
-    else if (!which && a.n_series > 1)
-        st = status_fail(STATUS_USAGE,
-                         "'%s' has %lld series: select one by number or name, as in '%s:1'", path,
-                         (long long)a.n_series, path);
-    else
-        st = which ? setting_integer("the series after ':'", which, 1, a.n_series, &i) : STATUS_OK;
+    st = find_series(&a, path, which, &i);
     if (st == STATUS_OK)
-        st = source_of_analysis(&a, i - 1, out);
+        st = source_of_analysis(&a, i, out);
     analysis_free(&a);
+    return st;
+}
+
+/* Loads a JSON file: the record of a predicted step, or a study. */
+static enum status load_json(const char *path, const char *which, struct source *out)
+{
+    json_t *record;
+    TRY(json_read(path, RECORD_MAX_BYTES, &record));
+    bool is_step = strcmp(json_text_at(record, "bench"), "step_predict") == 0;
+    enum status st = is_step ? source_of_step(record, out) : load_analysis(path, which, out);
+    json_decref(record);
+    return st;
+}
+
+/* Predicts the step of a GPU. */
+static enum status load_gpu(struct predict_args *a, struct source *out)
+{
+    enum status st;
+    char *text = NULL;
+    size_t size;
+    json_t *record = NULL;
+    struct bench_options *o = &a->step;
+    o->net = o->net ? o->net : "resnet50";
+    o->image_size = o->image_size > 0 ? o->image_size : 224;
+    o->batch = a->config.batch > 0 ? (int)a->config.batch : GPU_BATCH;
+    o->format = BENCH_JSON;
+    o->out = open_memstream(&text, &size);
+    if (!o->out)
+        return status_fail(STATUS_OOM, "no memory for a predicted step");
+    st = bench_step_predict(o, a->gpu);
+    fclose(o->out);
+    CHECK(st);
+    CHECK(json_parse(text, size, a->gpu, &record));
+    CHECK(source_of_step(record, out));
+done:
+    json_decref(record);
+    free(text);
     return st;
 }
 
@@ -182,9 +257,11 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static enum status load_source(const struct predict_args *a, struct source *out)
+static enum status load_source(struct predict_args *a, struct source *out)
 {
     char path[4096];
+    if (a->gpu)
+        return load_gpu(a, out);
     const char *name = a->source[0], *colon = strrchr(name, ':');
     TRY(path_format(path, sizeof path, "%s", name));
     if (colon && !path_exists(name))
@@ -197,7 +274,7 @@ static enum status load_source(const struct predict_args *a, struct source *out)
         return status_fail(
             STATUS_USAGE,
             "'%s' must be the only source: several sources must all be folders of runs", path);
-    return is_table ? load_published(path, which, out) : load_analysis(path, which, out);
+    return is_table ? load_published(path, which, out) : load_json(path, which, out);
 }
 
 /* Completes the configuration with values from the source and the tables. */
@@ -207,21 +284,26 @@ static enum status complete(struct predict_args *a, const struct source *source,
     struct system *s = &a->config.system;
     struct network_cost *net = &s->net;
     int64_t per_node = net->ranks_per_node;
+    if (!a->config.fit && !a->config.known.inter && a->n_tables == 0)
+        return status_fail(STATUS_USAGE,
+                           "no network to forecast for: give --network, --nccl-table or --fit");
     s->input_bytes_per_s = a->input_gb_per_s * 1e9;
     net->ranks_per_node = source->ranks_per_node;
-    for (int i = 0; i < a->n_tables; i++)
+    for (int i = 0; i < a->n_tables; i++) {
         TRY(nccl_table_load(a->table[i], &table[i]));
+        *(table[i].nodes > 1 ? &a->config.known.inter : &a->config.known.intra) = true;
+    }
     net->table = table;
     net->n_tables = a->n_tables;
     TRY(cost_from_tables(net));
-    if (a->n_tables > 0)
-        a->config.known.intra = a->config.known.inter = true;
     if (per_node > 0)
         net->ranks_per_node = per_node;
     if (!a->has_image_bytes)
         s->image_bytes = source->image_bytes;
-    if (!a->config.known.sigma && source->sigma > 0)
+    if (!a->config.known.sigma && source->sigma > 0) {
         s->sigma = source->sigma;
+        a->config.known.sigma = !a->config.fit;
+    }
     return STATUS_OK;
 }
 
@@ -241,7 +323,9 @@ static enum status report(const struct predict_args *a, const struct prediction 
         TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
     else
         prediction_print(p, stdout);
-    return a->out ? draw(a, p) : STATUS_OK;
+    if (a->out)
+        TRY(draw(a, p));
+    return prediction_check(p);
 }
 
 static enum status predict(void *args)
@@ -272,19 +356,26 @@ const struct cli_command cmd_predict = {
     .name = "predict",
     .summary = "forecast training on more ranks",
     .arguments = "FILE\nRUN...",
-    .doc = "Forecasts training on more ranks than were measured: throughput, efficiency, and their "
-           "limits. RUN is the folder of 'ampscale train --out'; several runs that differ in their "
-           "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study', or "
-           "a published table (.csv); if it has several series, append a colon and the number or "
-           "name of a series.",
+    .doc =
+        "Forecasts training on more ranks than were measured: throughput, efficiency, and their "
+        "limits. RUN is the folder of 'ampscale train --out'; several runs that differ in their "
+        "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study' or "
+        "a published table (.csv); if it has several series, append a colon and the number or "
+        "name of a series. FILE may also be the output of 'ampscale bench step --predict GPU "
+        "--json'."
+        "\vExit status: 5 if a measured point that was not used lies outside the interval of its "
+        "forecast.",
     .example =
-        {{"Forecast from one run, for a network of 5 us and 12 GB/s",
-          "ampscale predict runs/first --network 5,12 --ranks 2..64"},
-         {"Fit to up to 8 GPUs of a published series; the other points test the fit",
-          "ampscale predict results/published/hal_v100.csv:feb --fit-up-to 8 --ranks 2..256"},
-         {"Series 5 of a study on more ranks, with a figure",
-          "ampscale predict runs/study/analysis.json:5 --fit --ranks 2..64 --out plots/forecast"}},
-    .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
+        {{"Forecast from one run in mode ddp, for a network of 5 us and 12 GB/s",
+          "ampscale predict runs/two --network 5,12 --ranks 2..64"},
+         {"Fit to up to 32 GPUs of a published series; the other point tests the fit",
+          "ampscale predict results/published/hal_v100.csv:feb --fit-up-to 32 --ranks 2..256"},
+         {"8 to 64 H100, without one (needs the CUDA module and cuDNN), with a figure",
+          "ampscale predict --gpu h100 --precision amp --network 2,50 --intra 5,350 "
+          "--ranks-per-node 8 --ranks 8..64 --out plots/forecast"}},
+    .part = {{predict_settings},
+             {gpu_settings, offsetof(struct predict_args, step)},
+             {picture_settings, offsetof(struct predict_args, pictures)}},
     .prints = true,
     .config =
         &(struct predict_args){

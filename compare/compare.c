@@ -10,17 +10,6 @@
 
 #include <string.h>
 
-static enum status new_cell(struct compare_report *r, const char *name, struct compare_cell **out)
-{
-    TRY(array_reserve(&r->cell, r->n_cells));
-    *out = &r->cell[r->n_cells];
-    **out = (struct compare_cell){0};
-    TRY(json_new(&(*out)->differences, "{}"));
-    text_clean((*out)->name, sizeof(*out)->name, name);
-    r->n_cells++;
-    return STATUS_OK;
-}
-
 /* Whether all runs of both sides have the same steps and epochs, and ended for the same reason. */
 static bool end_alike(const struct repeats *base, const struct repeats *new)
 {
@@ -43,11 +32,13 @@ static void list_missing(const struct repeats *r, const char *side, struct compa
                   (long long)r->damaged, r->damaged > 1 ? "s" : "", side, r->damage);
     if (r->unfinished > 0)
         text_join(c->missing, sizeof c->missing, "; ",
-                  "%lld of %lld runs of %s are incomplete, for example '%s'",
-                  (long long)r->unfinished, (long long)(r->unfinished + r->n), side, r->example);
+                  "%lld of %lld runs of %s %s incomplete, for example '%s'",
+                  (long long)r->unfinished, (long long)(r->unfinished + r->n), side,
+                  r->unfinished == 1 ? "is" : "are", r->example);
     else if (r->n < COMPARE_LEAST_REPEATS)
-        text_join(c->missing, sizeof c->missing, "; ", "%lld repeats of %s; at least %d are needed",
-                  (long long)r->n, side, COMPARE_LEAST_REPEATS);
+        text_join(c->missing, sizeof c->missing, "; ",
+                  "%lld repeat%s of %s; at least %d are needed", (long long)r->n,
+                  r->n == 1 ? "" : "s", side, COMPARE_LEAST_REPEATS);
 }
 
 static int64_t count_disturbed(const struct repeats *r)
@@ -58,13 +49,77 @@ static int64_t count_disturbed(const struct repeats *r)
     return n;
 }
 
+/* Fails if a run occurs twice: a comparison of a run with itself always passes, and a run that
+ * counts twice makes its side look more certain than it is. */
+static enum status check_distinct(const struct repeats *base, const struct repeats *new)
+{
+    for (int64_t i = 0; i < base->n + new->n; i++)
+        for (int64_t k = i + 1; k < base->n + new->n; k++) {
+            const struct repeat *a = i < base->n ? &base->repeat[i] : &new->repeat[i - base->n];
+            const struct repeat *b = k < base->n ? &base->repeat[k] : &new->repeat[k - base->n];
+            if (repeat_same(a, b))
+                return status_fail(STATUS_USAGE,
+                                   "'%s' of %s and '%s' of %s are the same run; give each run once",
+                                   a->dir ? a->dir : "a run", i < base->n ? "BASE" : "NEW",
+                                   b->dir ? b->dir : "a run", k < base->n ? "BASE" : "NEW");
+        }
+    return STATUS_OK;
+}
+
+/* Compares the fingerprint of every run of a side with that of the run `first`. */
+static enum status find_differences(const struct repeat *first, const struct repeats *side,
+                                    const struct compare_config *config, struct compare_cell *c)
+{
+    for (int64_t i = 0; i < side->n; i++)
+        TRY(fingerprint_differ(first->fingerprint, side->repeat[i].fingerprint, config->allowed,
+                               config->n_allowed, c->differences));
+    return STATUS_OK;
+}
+
+/* Adds a word to a list "a, b", unless the list has it. */
+static void add_distinct(char *list, size_t size, const char *word)
+{
+    char all[2 * COMPARE_NAME_SIZE], one[COMPARE_NAME_SIZE];
+    snprintf(all, sizeof all, ", %s,", list);
+    snprintf(one, sizeof one, ", %s,", word);
+    if (*word && !strstr(all, one))
+        text_join(list, size, ", ", "%s", word);
+}
+
+static void add_side(const struct repeats *r, struct compare_side *s)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        char commit[16];
+        text_clean(commit, 13, r->repeat[i].commit);
+        add_distinct(s->commits, sizeof s->commits, commit);
+        add_distinct(s->hosts, sizeof s->hosts, r->repeat[i].host);
+    }
+    s->runs += r->n;
+    s->disturbed += count_disturbed(r);
+}
+
+/* Adds a cell with the numbers of runs of both sides. */
+static enum status new_cell(struct compare_report *r, const char *name, const struct repeats *base,
+                            const struct repeats *new, struct compare_cell **out)
+{
+    TRY(check_distinct(base, new));
+    TRY(array_reserve(&r->cell, r->n_cells));
+    struct compare_cell *c = *out = &r->cell[r->n_cells];
+    *c = (struct compare_cell){.n_base = base->n,
+                               .n_new = new->n,
+                               .disturbed_base = count_disturbed(base),
+                               .disturbed_new = count_disturbed(new)};
+    TRY(json_new(&c->differences, "{}"));
+    text_clean(c->name, sizeof c->name, name);
+    add_side(base, &r->side[0]);
+    add_side(new, &r->side[1]);
+    r->n_cells++;
+    return STATUS_OK;
+}
+
 static enum status compare_repeats(struct repeats *base, struct repeats *new,
                                    const struct compare_config *config, struct compare_cell *c)
 {
-    c->n_base = base->n;
-    c->n_new = new->n;
-    c->disturbed_base = count_disturbed(base);
-    c->disturbed_new = count_disturbed(new);
     list_missing(base, "BASE", c);
     list_missing(new, "NEW", c);
     if (base->n == 0 || new->n == 0)
@@ -75,12 +130,8 @@ static enum status compare_repeats(struct repeats *base, struct repeats *new,
     if (config->pairing == COMPARE_PAIR_ALWAYS && !c->turns)
         text_join(c->missing, sizeof c->missing, "; ",
                   "--pair always: the runs of BASE and NEW did not take turns");
-    /* Compares the fingerprint of every run with the fingerprint of the base's first run. */
-    const struct repeats *const sides[] = {base, new};
-    for (int side = 0; side < 2; side++)
-        for (int64_t i = 0; i < sides[side]->n; i++)
-            TRY(fingerprint_differ(base->repeat[0].fingerprint, sides[side]->repeat[i].fingerprint,
-                                   config->allowed, config->n_allowed, c->differences));
+    TRY(find_differences(&base->repeat[0], base, config, c));
+    TRY(find_differences(&base->repeat[0], new, config, c));
     return json_object_size(c->differences) == 0 ? judge_measure(base, new, config, c) : STATUS_OK;
 }
 
@@ -131,7 +182,7 @@ static enum status compare_cell(char *const *base, int n_base, char *const *new,
     CHECK(name ? add_cell(base[0], name, &b) : add_runs(base, n_base, &b));
     CHECK(name ? add_cell(new[0], name, &n) : add_runs(new, n_new, &n));
     name_of(&b, own);
-    CHECK(new_cell(report, name ? name : own, &cell));
+    CHECK(new_cell(report, name ? name : own, &b, &n, &cell));
     CHECK(compare_repeats(&b, &n, config, cell));
 done:
     repeats_free(&b);
@@ -227,6 +278,48 @@ static enum status choose_base(const struct history *h, const struct compare_rol
     return history_base(h, &c, out);
 }
 
+/* Says why the history has only n runs with which the new runs can be compared. If there are none,
+ * names up to three fields in which the accepted run differs that differs least; of several, the
+ * newest. */
+static enum status explain_lack(const struct history *h, const struct compare_rolling *base,
+                                const struct compare_config *config, const struct repeats *new,
+                                int64_t n, char out[COMPARE_TEXT_SIZE])
+{
+    enum { SHOWN = 3 };
+    json_t *nearest = NULL, *d;
+    const char *field;
+    size_t shown = 0;
+    enum status st = STATUS_OK;
+    snprintf(out, COMPARE_TEXT_SIZE,
+             "apart from the new runs, %lld of %lld runs in '%s' %s accepted and of the same "
+             "configuration and hardware; %d are needed",
+             (long long)n, (long long)h->n, base->dir, n == 1 ? "is" : "are",
+             COMPARE_LEAST_REPEATS);
+    for (int64_t i = h->n - 1; i >= 0 && n == 0 && st == STATUS_OK; i--) {
+        if (!h->entry[i].accepted)
+            continue;
+        CHECK(json_new(&d, "{}"));
+        st = fingerprint_differ(h->entry[i].repeat.fingerprint, new->repeat[0].fingerprint,
+                                config->allowed, config->n_allowed, d);
+        size_t fields = json_object_size(d);
+        bool nearer = fields > 0 && (!nearest || fields < json_object_size(nearest));
+        json_decref(nearer ? nearest : d);
+        nearest = nearer ? d : nearest;
+    }
+    json_object_foreach(nearest, field, d)
+    {
+        if (shown++ < SHOWN)
+            text_append(out, COMPARE_TEXT_SIZE, "%s %s '%s' there, '%s' now",
+                        shown == 1 ? "; the nearest has" : ",", field, json_text_at(d, "base"),
+                        json_text_at(d, "new"));
+    }
+    if (shown > SHOWN)
+        text_append(out, COMPARE_TEXT_SIZE, " and %zu more", shown - SHOWN);
+done:
+    json_decref(nearest);
+    return st;
+}
+
 enum status compare_compare_history(const struct compare_rolling *base, char *const *new, int n_new,
                                     const struct compare_config *config,
                                     struct compare_report *report)
@@ -238,15 +331,20 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     struct repeats b = {0}, n = {0};
     begin(config, report);
     CHECK(add_new(new, n_new, &n));
-    CHECK(history_load(base->dir, &h));
+    if (!base->begins || history_exists(base->dir))
+        CHECK(history_load(base->dir, &h));
     CHECK(choose_base(&h, base, config, &n, &b));
     name_of(&n, name);
-    CHECK(new_cell(report, name, &cell));
-    if (b.n == 0)
-        text_join(cell->missing, sizeof cell->missing, "; ",
-                  "apart from the new runs, none of %lld runs in '%s' was accepted and has the "
-                  "same configuration and hardware",
-                  (long long)h.n, base->dir);
+    CHECK(new_cell(report, name, &b, &n, &cell));
+    if (b.n < COMPARE_LEAST_REPEATS && n.n > 0)
+        CHECK(explain_lack(&h, base, config, &n, b.n, report->lacking));
+    if (*report->lacking && base->begins && n.unfinished + n.damaged == 0) {
+        st = find_differences(&n.repeat[0], &n, config, cell);
+        report->begins = json_object_size(cell->differences) == 0;
+        goto done;
+    }
+    if (*report->lacking)
+        text_join(cell->missing, sizeof cell->missing, "; ", "%s", report->lacking);
     CHECK(compare_repeats(&b, &n, config, cell));
 done:
     history_free(&h);
@@ -260,6 +358,7 @@ enum status compare_record(const char *dir, char *const *new, int n_new, bool ac
     struct repeats n = {0};
     enum status st;
     CHECK(add_new(new, n_new, &n));
+    CHECK(check_distinct(&(struct repeats){0}, &n));
     if (n.unfinished > 0)
         st = status_fail(STATUS_DATA, "'%s' is incomplete; nothing is recorded", n.example);
     else if (n.damaged > 0)

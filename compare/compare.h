@@ -7,10 +7,13 @@
  * their medians (significance.h). Both tests are two-sided.
  *
  * Few metrics are gating; the others are informational. A regression is a gating metric that is
- * worse by more than its threshold, with a p below alpha after Holm's correction for all gating
+ * worse by more than its threshold, with a p below alpha after Hochberg's correction for all gating
  * metrics in all cells (configurations). So at most a fraction alpha of comparisons raises a false
- * alarm, for any number of metrics (Holm, "A simple sequentially rejective multiple test
- * procedure", 1979).
+ * alarm, for any number of metrics (Hochberg, "A sharper Bonferroni procedure for multiple tests of
+ * significance", 1988). This holds for p that are independent, as of different cells, or depend
+ * positively, as of the metrics of one run (Sarkar, "Some probability inequalities for ordered MTP2
+ * random variables: a proof of the Simes conjecture", 1998). Passing needs no correction: each
+ * interval must exclude a regression by itself, however many metrics there are.
  *
  * A comparison that cannot be judged does not pass. This is so if there are too few repeats, if
  * runs are incomplete, if one side lacks a cell, or if the sides are not compared because their
@@ -27,10 +30,15 @@ MUST_CHECK enum status compare_compare(char *const *base, int n_base, char *cons
                                        struct compare_report *report);
 
 /* A rolling base: the last `most` accepted runs in the history in `dir` (history.h) that have the
- * configuration and hardware of the new runs. The new runs themselves are left out. */
+ * configuration and hardware of the new runs. The new runs themselves are left out.
+ *
+ * If there are fewer than COMPARE_LEAST_REPEATS, report->lacking says why. With `begins`, complete
+ * new runs are then not compared: they begin a base (report->begins). A missing history counts as
+ * an empty one. */
 struct compare_rolling {
     const char *dir;
     int64_t most;
+    bool begins;
 };
 
 /* Compares new runs with a rolling base, in the same way as compare_compare. The new runs must not

@@ -24,7 +24,7 @@ static json_t *result_json(const void *cell, int64_t i)
         "p", json_finite(r->is.p), "corrected_p", json_finite(r->corrected_p), "exact", r->is.exact,
         "threshold", r->threshold, "decides", r->decides, "verdict",
         compare_verdict_str(r->verdict), "deciding_runs",
-        r->verdict == COMPARE_INCONCLUSIVE ? json_integer(compare_deciding_runs(r)) : json_null());
+        r->deciding_runs > 0 ? json_integer(r->deciding_runs) : json_null());
 }
 
 static json_t *cell_json(const void *report, int64_t i)
@@ -41,22 +41,25 @@ json_t *compare_json(const struct compare_report *r)
 {
     const int *v = r->verdicts;
     return json_pack(
-        "{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
-        "record", "compare", "schema", COMPARE_SCHEMA, "passed", compare_passed(r), "alpha",
-        r->alpha, "family", r->family, "regressions", v[COMPARE_REGRESSION], "better",
-        v[COMPARE_BETTER], "worse", v[COMPARE_WORSE], "equivalent", v[COMPARE_EQUIVALENT],
-        "no_regression", v[COMPARE_NOT_WORSE], "inconclusive", v[COMPARE_INCONCLUSIVE], "small",
-        v[COMPARE_SMALL], "few", v[COMPARE_FEW], "refused", r->refused, "incomplete", r->incomplete,
-        "cells", json_list(r->n_cells, cell_json, r));
+        "{s:s, s:i, s:b, s:b, s:{s:I, s:I}, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "s:i, s:o}",
+        "record", "compare", "schema", COMPARE_SCHEMA, "passed", compare_passed(r), "begins",
+        r->begins, "disturbed", "base", (json_int_t)r->side[0].disturbed, "new",
+        (json_int_t)r->side[1].disturbed, "alpha", r->alpha, "family", r->family, "regressions",
+        v[COMPARE_REGRESSION], "better", v[COMPARE_BETTER], "worse", v[COMPARE_WORSE], "equivalent",
+        v[COMPARE_EQUIVALENT], "no_regression", v[COMPARE_NOT_WORSE], "inconclusive",
+        v[COMPARE_INCONCLUSIVE], "small", v[COMPARE_SMALL], "few", v[COMPARE_FEW], "refused",
+        r->refused, "incomplete", r->incomplete, "cells", json_list(r->n_cells, cell_json, r));
 }
 
 static json_t *benchmark_json(const struct compare_cell *c, const struct compare_result *r)
 {
-    char range[64], extra[160];
+    char range[64], extra[192];
     snprintf(range, sizeof range, "± %.4g", r->new.stddev);
-    snprintf(extra, sizeof extra, "%s: ratio %.4f, p %.2g, %lld and %lld runs",
+    snprintf(extra, sizeof extra,
+             "%s: ratio %.4f, p %.2g, %lld and %lld runs, of which %lld and %lld were disturbed",
              compare_verdict_str(r->verdict), r->is.ratio, r->is.p, (long long)r->base.n,
-             (long long)r->new.n);
+             (long long)r->new.n, (long long)c->disturbed_base, (long long)c->disturbed_new);
     json_t *name = json_sprintf("%s: %s", c->name, metrics[r->metric].name);
     return json_pack("{s:o, s:s, s:f, s:s, s:s}", "name", name, "unit", metrics[r->metric].unit,
                      "value", r->new.median, "range", range, "extra", extra);

@@ -9,8 +9,11 @@
  * the new one. */
 enum { COMPARE_SCHEMA = 4 };
 
-/* compare_print prints a table for the terminal. compare_print_markdown prints a Markdown table for
- * each cell. Both end with a line such as "REGRESSION: 2 regressions, 1 inconclusive ...". */
+/* compare_print prints a table for each cell, and at the end a line such as "REGRESSION: 2
+ * regressions, 1 inconclusive ...". compare_print_markdown, which prints to a file, begins with
+ * this line, and then has a table of the results that are not equivalent. It prints at most
+ * COMPARE_MARKDOWN_MAX bytes, which a comment of a code host can hold, and counts rows left out. */
+enum { COMPARE_MARKDOWN_MAX = 20000 };
 void compare_print(const struct compare_report *report, FILE *out);
 void compare_print_markdown(const struct compare_report *report, FILE *out);
 
@@ -18,12 +21,13 @@ void compare_print_markdown(const struct compare_report *report, FILE *out);
  * metric that could not be judged is an error if it is gating; else it is skipped. */
 MUST_CHECK enum status compare_write_junit(const struct compare_report *report, const char *path);
 
-/* {"record": "compare", "schema": 4, "passed", "alpha", "family", counts of verdicts, "cells":
- * [{"name", "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base",
- * "new"}}, "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median",
- * "min", "max", "stddev"}, "new", "paired", "ratio", "low", "high", "p", "corrected_p", "exact",
- * "threshold", "decides", "verdict", "deciding_runs"}]}]}; a number that is not known is null.
- * Returns a new object that the caller owns, or NULL if memory ran out. */
+/* {"record": "compare", "schema": 4, "passed", "begins", "disturbed": {"base", "new"}, "alpha",
+ * "family", counts of verdicts, "cells": [{"name", "runs": {"base", "new"}, "missing": text or
+ * null, "differences": {field: {"base", "new"}}, "metrics": [{"name", "unit", "better": "higher" or
+ * "lower", "base": {"n", "median", "min", "max", "stddev"}, "new", "paired", "ratio", "low",
+ * "high", "p", "corrected_p", "exact", "threshold", "decides", "verdict", "deciding_runs"}]}]}; a
+ * number that is not known is null. Returns a new object that the caller owns, or NULL if memory
+ * ran out. */
 json_t *compare_json(const struct compare_report *report);
 
 /* Returns the new side in the customBiggerIsBetter format of github-action-benchmark: [{"name",

@@ -2,42 +2,67 @@
 #include "compare/compare_formats.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "results/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = METRIC_TEXT_SIZE, LINE_SIZE = 320 };
+enum { NUMBER_SIZE = METRIC_TEXT_SIZE, LINE_SIZE = 512 };
+
+/* Writes "1 of 9 runs of BASE, 0 of 9 of NEW"; "" if no run was disturbed. */
+static const char *disturbed_text(int64_t base, int64_t n_base, int64_t new, int64_t n_new,
+                                  char out[LINE_SIZE])
+{
+    *out = '\0';
+    if (base + new > 0)
+        snprintf(out, LINE_SIZE, "%lld of %lld runs of BASE, %lld of %lld of NEW", (long long)base,
+                 (long long)n_base, (long long)new, (long long)n_new);
+    return out;
+}
 
 /* Writes the conclusion to `out`, without a newline. */
 static void conclusion(const struct compare_report *r, char out[LINE_SIZE])
 {
     const int *v = r->verdicts;
+    const struct {
+        int n;
+        const char *text;
+    } counts[] = {{v[COMPARE_INCONCLUSIVE], "inconclusive"},
+                  {v[COMPARE_BETTER], "better"},
+                  {v[COMPARE_EQUIVALENT], "equivalent"},
+                  {v[COMPARE_NOT_WORSE], "without regression"},
+                  {v[COMPARE_SMALL], "too small to judge"},
+                  {v[COMPARE_FEW], "of too few repeats"},
+                  {v[COMPARE_WORSE], "non-gating but worse"},
+                  {r->refused, r->refused == 1 ? "cell refused" : "cells refused"},
+                  {r->incomplete, r->incomplete == 1 ? "cell incomplete" : "cells incomplete"}};
+    char disturbed[LINE_SIZE];
     /* True if everything was judged, but some results have an interval that is too wide to
      * decide. */
     bool inconclusive =
         r->refused == 0 && r->incomplete == 0 && r->undecided == 0 && r->inconclusive > 0;
-    snprintf(
-        out, LINE_SIZE,
-        "%s: %d %s, %d inconclusive, %d better, %d equivalent, %d without "
-        "regression, %d too small to judge, %d of too few repeats; non-gating regressions: %d; "
-        "%lld %s: %d refused, %d incomplete",
-        compare_passed(r)       ? "passed"
-        : v[COMPARE_REGRESSION] ? "REGRESSION"
-        : inconclusive          ? "inconclusive"
-                                : "incomplete",
-        v[COMPARE_REGRESSION], v[COMPARE_REGRESSION] == 1 ? "regression" : "regressions",
-        v[COMPARE_INCONCLUSIVE], v[COMPARE_BETTER], v[COMPARE_EQUIVALENT], v[COMPARE_NOT_WORSE],
-        v[COMPARE_SMALL], v[COMPARE_FEW], v[COMPARE_WORSE], (long long)r->n_cells,
-        r->n_cells == 1 ? "cell" : "cells", r->refused, r->incomplete);
+    snprintf(out, LINE_SIZE, "%s: %d regression%s",
+             r->begins               ? "not compared, begins a base"
+             : compare_passed(r)     ? "passed"
+             : v[COMPARE_REGRESSION] ? "REGRESSION"
+             : inconclusive          ? "inconclusive"
+                                     : "incomplete",
+             v[COMPARE_REGRESSION], v[COMPARE_REGRESSION] == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].n > 0)
+            text_append(out, LINE_SIZE, ", %d %s", counts[i].n, counts[i].text);
+    const struct compare_side *base = &r->side[0], *new = &r->side[1];
+    if (*disturbed_text(base->disturbed, base->runs, new->disturbed, new->runs, disturbed))
+        text_append(out, LINE_SIZE, "; disturbed by other work: %s", disturbed);
 }
 
 static void print_family(const struct compare_report *r, FILE *out)
 {
     if (r->family > 1)
         fprintf(out,
-                "%d metrics are gating: by Holm's correction each is tested at a level below alpha "
-                "%g.\n",
+                "%d metrics are gating: by Hochberg's correction, all together raise a false alarm "
+                "with a probability of at most alpha, %g.\n",
                 r->family, r->alpha);
 }
 
@@ -78,6 +103,18 @@ static struct row row_of(const struct compare_result *r)
     return row;
 }
 
+/* Returns the verdict of the JUnit case of a result. The case of a non-gating metric never fails:
+ * at worst it is skipped. */
+static enum verdict case_of(const struct compare_result *r)
+{
+    if (r->verdict == COMPARE_REGRESSION)
+        return VERDICT_FAIL;
+    bool judged = r->verdict != COMPARE_FEW && r->verdict != COMPARE_INCONCLUSIVE;
+    if (!judged && r->decides)
+        return VERDICT_MISSING;
+    return !judged || r->verdict == COMPARE_SMALL ? VERDICT_SKIP : VERDICT_PASS;
+}
+
 static void print_differences(const struct compare_cell *c, FILE *out)
 {
     const char *field;
@@ -104,18 +141,6 @@ static void print_results(const struct compare_cell *c, FILE *out)
     }
 }
 
-/* Prints how many runs were disturbed by other work. Prints nothing if no run was disturbed. */
-static void print_disturbed(const struct compare_cell *c, const char *indent, FILE *out)
-{
-    if (c->disturbed_base + c->disturbed_new > 0)
-        fprintf(
-            out,
-            "%sdisturbed by other work: %lld of %lld runs of BASE, %lld of %lld of NEW ('noise' "
-            "in summary.json)\n",
-            indent, (long long)c->disturbed_base, (long long)c->n_base, (long long)c->disturbed_new,
-            (long long)c->n_new);
-}
-
 void compare_print(const struct compare_report *report, FILE *out)
 {
     char line[LINE_SIZE];
@@ -125,7 +150,10 @@ void compare_print(const struct compare_report *report, FILE *out)
                 (long long)c->n_new);
         if (*c->missing)
             fprintf(out, "  incomplete: %s\n", c->missing);
-        print_disturbed(c, "  ", out);
+        if (report->begins)
+            text_print(out, "  not compared, begins a base: %s", report->lacking);
+        if (*disturbed_text(c->disturbed_base, c->n_base, c->disturbed_new, c->n_new, line))
+            fprintf(out, "  disturbed by other work: %s ('noise' in summary.json)\n", line);
         if (json_object_size(c->differences) > 0)
             print_differences(c, out);
         else if (c->n_results > 0)
@@ -136,86 +164,116 @@ void compare_print(const struct compare_report *report, FILE *out)
     fprintf(out, "%s\n", line);
 }
 
-/* Prints text of unknown origin, escaped so that Markdown shows it unchanged. */
-static void markdown_text(const char *text, FILE *out)
+/* --- Markdown --- */
+
+/* A file that is being written. A row that does not fit in COMPARE_MARKDOWN_MAX is left out. */
+struct markdown {
+    FILE *out;
+    const char *head; /* to print before the next row; NULL: printed */
+    int left_out;
+};
+
+enum { MARKDOWN_ROW_MAX = 5000 }; /* bytes of the longest row, and of all that follows the rows */
+
+/* Prints a row of a table. Texts of unknown origin are cut, and escaped so that Markdown shows them
+ * unchanged. */
+static void markdown_row(struct markdown *m, int n, const char *const text[])
 {
-    for (; *text; text++)
-        fprintf(out, strchr("\\`*_{}[]<>()#|!~&", *text) ? "\\%c" : "%c", *text);
+    char shown[COMPARE_TEXT_SIZE];
+    if (ftell(m->out) > COMPARE_MARKDOWN_MAX - MARKDOWN_ROW_MAX) {
+        m->left_out++;
+        return;
+    }
+    fputs(m->head ? m->head : "", m->out);
+    m->head = NULL;
+    for (int i = 0; i < n; i++) {
+        text_clean(shown, sizeof shown, text[i]);
+        fputs("| ", m->out);
+        for (const char *c = shown; *c; c++)
+            fprintf(m->out, strchr("\\`*_{}[]<>()#|!~&", *c) ? "\\%c" : "%c", *c);
+        fputc(' ', m->out);
+    }
+    fputs("|\n", m->out);
 }
 
-static void markdown_differences(const struct compare_cell *c, FILE *out)
+static void markdown_sides(struct markdown *m, const struct compare_report *r)
 {
-    const char *field;
+    m->head = "| side | runs | commits | hosts |\n|---|--:|---|---|\n";
+    for (int i = 0; i < 2; i++) {
+        const struct compare_side *s = &r->side[i];
+        char runs[NUMBER_SIZE];
+        snprintf(runs, sizeof runs, "%lld", (long long)s->runs);
+        markdown_row(m, 4, (const char *const[]){i ? "NEW" : "BASE", runs, s->commits, s->hosts});
+    }
+}
+
+/* Prints why a cell was not judged. */
+static void markdown_missing(struct markdown *m, const struct compare_report *r,
+                             const struct compare_cell *c)
+{
+    const char *field, *why = r->begins ? r->lacking : c->missing;
     json_t *d;
-    fprintf(out, "Refused: the runs differ.\n\n"
-                 "| field | first run of BASE | another run |\n|---|---|---|\n");
+    if (*why)
+        markdown_row(m, 9, (const char *const[]){c->name, "", "", "", "", "", "", "", why});
     json_object_foreach(c->differences, field, d)
     {
-        fputs("| ", out);
-        markdown_text(field, out);
-        fputs(" | ", out);
-        markdown_text(json_string_value(json_object_get(d, "base")), out);
-        fputs(" | ", out);
-        markdown_text(json_string_value(json_object_get(d, "new")), out);
-        fputs(" |\n", out);
+        markdown_row(m, 9,
+                     (const char *const[]){c->name, field, json_text_at(d, "base"),
+                                           json_text_at(d, "new"), "", "", "", "", "refused"});
     }
-    fputc('\n', out);
 }
 
-static void markdown_results(const struct compare_cell *c, FILE *out)
+/* Prints the results of a cell that failed the comparison (`failed`), or those that did not but are
+ * not equivalent either. Returns the number of rows. */
+static int markdown_results(struct markdown *m, const struct compare_cell *c, bool failed)
 {
-    fprintf(out, "%s\n\n", method_of(c));
-    fprintf(out, "| metric | base | new | ratio | 95 %% interval | p | limit | verdict |\n"
-                 "|---|--:|--:|--:|--:|--:|--:|---|\n");
+    int n = 0;
     for (int i = 0; i < c->n_results; i++) {
         const struct compare_result *r = &c->result[i];
         struct row row = row_of(r);
-        const char *strong = r->verdict == COMPARE_REGRESSION ? "**" : "";
-        fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %.3g %% | %s%s%s |\n",
-                metrics[r->metric].name, row.base, row.new, row.ratio, row.interval, row.p,
-                100 * r->threshold, strong, row.verdict, strong);
+        enum verdict v = case_of(r);
+        char limit[NUMBER_SIZE];
+        bool changed = r->verdict == COMPARE_BETTER || r->verdict == COMPARE_WORSE ||
+                       (r->decides && r->verdict == COMPARE_NOT_WORSE);
+        if (failed ? v != VERDICT_FAIL && v != VERDICT_MISSING : !changed)
+            continue;
+        snprintf(limit, sizeof limit, "%.3g %%", 100 * r->threshold);
+        markdown_row(m, 9,
+                     (const char *const[]){c->name, metrics[r->metric].name, row.base, row.new,
+                                           row.ratio, row.interval, row.p, limit, row.verdict});
+        n++;
     }
-    fputc('\n', out);
+    return n;
 }
 
 void compare_print_markdown(const struct compare_report *report, FILE *out)
 {
+    struct markdown m = {.out = out};
     char line[LINE_SIZE];
-    fprintf(out, "## Comparison\n\n");
-    for (int64_t i = 0; i < report->n_cells; i++) {
-        const struct compare_cell *c = &report->cell[i];
-        fprintf(out, "### ");
-        markdown_text(c->name, out);
-        fprintf(out, "\n\n%lld and %lld runs.\n\n", (long long)c->n_base, (long long)c->n_new);
-        if (*c->missing) {
-            fprintf(out, "Incomplete: ");
-            markdown_text(c->missing, out);
-            fprintf(out, ".\n\n");
-        }
-        print_disturbed(c, "", out);
-        if (json_object_size(c->differences) > 0)
-            markdown_differences(c, out);
-        else if (c->n_results > 0)
-            markdown_results(c, out);
-    }
-    print_family(report, out);
+    int rest = 0;
     conclusion(report, line);
-    fprintf(out, "%s**%s**\n", report->family > 1 ? "\n" : "", line);
+    fprintf(out, "## Comparison\n\n**%s**\n\n", line);
+    markdown_sides(&m, report);
+    fputs("\n", out);
+    print_family(report, out);
+    m.head = "\n| cell | metric | base | new | ratio | 95 % interval | p | limit | verdict |\n"
+             "|---|---|--:|--:|--:|--:|--:|--:|---|\n";
+    for (int64_t i = 0; i < report->n_cells; i++) {
+        markdown_missing(&m, report, &report->cell[i]);
+        rest += report->cell[i].n_results - markdown_results(&m, &report->cell[i], true);
+    }
+    for (int64_t i = 0; i < report->n_cells; i++)
+        rest -= markdown_results(&m, &report->cell[i], false);
+    if (m.left_out > 0)
+        fprintf(out, "\n%d more rows do not fit here; `--json` has all.\n", m.left_out);
+    if (rest > 0)
+        fprintf(out, "\nNot shown: %d metric%s, equivalent, too small to judge or non-gating.\n",
+                rest, rest == 1 ? "" : "s");
+    if (report->n_cells == 1 && report->cell->n_results > 0)
+        fprintf(out, "\n%s\n", method_of(report->cell));
 }
 
 /* --- JUnit --- */
-
-/* Returns the verdict of the JUnit case of a result. The case of a non-gating metric never fails:
- * at worst it is skipped. */
-static enum verdict case_of(const struct compare_result *r)
-{
-    if (r->verdict == COMPARE_REGRESSION)
-        return VERDICT_FAIL;
-    bool judged = r->verdict != COMPARE_FEW && r->verdict != COMPARE_INCONCLUSIVE;
-    if (!judged && r->decides)
-        return VERDICT_MISSING;
-    return !judged || r->verdict == COMPARE_SMALL ? VERDICT_SKIP : VERDICT_PASS;
-}
 
 static void add_result(struct junit *j, const struct compare_cell *c,
                        const struct compare_result *r)
@@ -225,12 +283,14 @@ static void add_result(struct junit *j, const struct compare_cell *c,
     struct row row = row_of(r);
     snprintf(message, sizeof message, "%s: %s in base, %s in new, ratio %s (%s), p %s", verdict,
              row.base, row.new, row.ratio, row.interval, row.p);
-    char threshold[NUMBER_SIZE];
+    char threshold[NUMBER_SIZE], disturbed[LINE_SIZE];
+    disturbed_text(c->disturbed_base, c->n_base, c->disturbed_new, c->n_new, disturbed);
     snprintf(threshold, sizeof threshold, "%.3g%%", 100 * r->threshold);
-    const struct junit_property property[] = {{"verdict", verdict},       {"base", row.base},
-                                              {"new", row.new},           {"ratio", row.ratio},
-                                              {"interval", row.interval}, {"p", row.p},
-                                              {"threshold", threshold}};
+    const struct junit_property property[] = {
+        {"verdict", verdict},       {"base", row.base},
+        {"new", row.new},           {"ratio", row.ratio},
+        {"interval", row.interval}, {"p", row.p},
+        {"threshold", threshold},   {"disturbed", *disturbed ? disturbed : NULL}};
     junit_add(j, &(struct junit_case){.class = c->name,
                                       .name = metrics[r->metric].name,
                                       .verdict = case_of(r),
@@ -270,12 +330,13 @@ enum status compare_write_junit(const struct compare_report *r, const char *path
     TRY(junit_begin(&j));
     for (int64_t i = 0; i < r->n_cells; i++) {
         const struct compare_cell *c = &r->cell[i];
-        if (*c->missing)
-            junit_add(&j, &(struct junit_case){.class = c->name,
-                                               .name = "repeats",
-                                               .verdict = VERDICT_MISSING,
-                                               .type = "repeats",
-                                               .message = c->missing});
+        if (*c->missing || r->begins)
+            junit_add(&j,
+                      &(struct junit_case){.class = c->name,
+                                           .name = "repeats",
+                                           .verdict = r->begins ? VERDICT_SKIP : VERDICT_MISSING,
+                                           .type = "repeats",
+                                           .message = r->begins ? r->lacking : c->missing});
         if (json_object_size(c->differences) > 0)
             TRY(add_refused(&j, c));
         for (int k = 0; k < c->n_results; k++)

@@ -39,8 +39,11 @@ struct compare_config compare_defaults(void)
     struct compare_config c = {.alpha = 0.01};
     for (int i = 0; i < METRICS; i++)
         c.threshold[i] = 0.03;
-    c.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
-    c.role[METRIC_IMAGES_PER_S_MEAN] = c.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
+    static const enum metric_id gating[] = {
+        METRIC_IMAGES_PER_S_MEAN, METRIC_IMAGES_PER_S, METRIC_VAL_TOP1,
+        METRIC_SAMPLES,           METRIC_TOKENS,       METRIC_LOSS};
+    for (size_t i = 0; i < sizeof gating / sizeof *gating; i++)
+        c.role[gating[i]] = COMPARE_OPTION;
     return c;
 }
 
@@ -171,6 +174,7 @@ static void add_lacking(struct compare_cell *c, const struct compare_result *r,
 enum status judge_measure(const struct repeats *base, const struct repeats *new,
                           const struct compare_config *config, struct compare_cell *c)
 {
+    bool decides = false;
     for (int id = 0; id < METRICS; id++) {
         struct compare_result r;
         bool some;
@@ -196,7 +200,11 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
         r.verdict = small ? COMPARE_SMALL : COMPARE_INCONCLUSIVE;
         r.decides = role != COMPARE_INFORMATIONAL && !small;
         c->result[c->n_results++] = r;
+        decides = decides || r.decides;
     }
+    if (!decides)
+        text_join(c->missing, sizeof c->missing, "; ",
+                  "no gating metric to compare; --metric NAME chooses one");
     return STATUS_OK;
 }
 
@@ -207,21 +215,21 @@ static int by_p(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Corrects the p of the gating results by Holm's method. The i-th smallest p, counted from 0, is
- * multiplied by m - i, and limited to 1. If the product is below the previous result's corrected p,
- * it is replaced by the previous result's corrected p. m includes the results without a p, because
- * their p might have been the smallest. */
+/* Corrects the p of the gating results by Hochberg's method. The i-th smallest p, counted from 0,
+ * is multiplied by m - i, and limited to 1 and to the next larger result's corrected p. m includes
+ * the results without a p, because their p might have been the largest. */
 static void correct(struct compare_result **decides, int n, int m)
 {
-    double least = 0;
+    double most = 1;
     qsort(decides, (size_t)n, sizeof(struct compare_result *), by_p);
-    for (int i = 0; i < n; i++) {
-        least = fmax(least, fmin(1, (m - i) * decides[i]->is.p));
-        decides[i]->corrected_p = least;
+    for (int i = n - 1; i >= 0; i--) {
+        most = fmin(most, (m - i) * decides[i]->is.p);
+        decides[i]->corrected_p = most;
     }
 }
 
-/* Returns the smallest corrected p that a result can have with this number of runs. */
+/* Returns the smallest corrected p that a result can have with this number of runs if no other
+ * result is significant. */
 static double least_of(const struct compare_estimate *e, const struct compare_result *r,
                        const struct compare_report *report)
 {
@@ -249,7 +257,7 @@ static enum compare_verdict verdict_of(const struct compare_result *r,
     if (r->verdict == COMPARE_SMALL)
         return COMPARE_SMALL;
     if (r->base.n < COMPARE_LEAST_REPEATS || r->new.n < COMPARE_LEAST_REPEATS ||
-        least_of(&r->is, r, report) >= report->alpha)
+        r->is.least_p >= report->alpha)
         return COMPARE_FEW;
     if (r->corrected_p >= report->alpha || fabs(worse) <= r->threshold)
         return verdict_of_interval(r);
@@ -261,7 +269,7 @@ static enum compare_verdict verdict_of(const struct compare_result *r,
 /* The distance from the ratio to an end of the interval is 1.96 standard errors. If the ratio is
  * 1.96 + 0.84 standard errors away from the threshold, the interval of new runs excludes the
  * threshold with a chance of 80 %. */
-int64_t compare_deciding_runs(const struct compare_result *r)
+int64_t compare_deciding_runs(const struct compare_report *report, const struct compare_result *r)
 {
     const double errors = (1.96 + 0.84) / 1.96;
     bool more = metrics[r->metric].more_is_better;
@@ -269,7 +277,10 @@ int64_t compare_deciding_runs(const struct compare_result *r)
            limit = more ? log1p(-r->threshold) : log1p(r->threshold);
     double runs = (double)(r->base.n < r->new.n ? r->base.n : r->new.n);
     double needed = ceil(runs * pow(errors * (bound - ratio) / (limit - ratio), 2));
-    return needed < COMPARE_RUNS_MANY ? (int64_t)fmax(needed, runs + 1) : COMPARE_RUNS_MANY;
+    if (!isfinite(bound))
+        return 0;
+    needed = fmax(fmax(needed, runs + 1), (double)compare_enough_repeats(report));
+    return needed < COMPARE_RUNS_MANY ? (int64_t)needed : COMPARE_RUNS_MANY;
 }
 
 const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
@@ -327,6 +338,8 @@ enum status judge_report(struct compare_report *report)
         for (int k = 0; k < report->cell[i].n_results; k++) {
             struct compare_result *r = &report->cell[i].result[k];
             r->verdict = verdict_of(r, report);
+            r->deciding_runs =
+                r->verdict == COMPARE_INCONCLUSIVE ? compare_deciding_runs(report, r) : 0;
             report->verdicts[r->verdict]++;
             report->undecided += r->decides && r->verdict == COMPARE_FEW;
             report->inconclusive += r->decides && r->verdict == COMPARE_INCONCLUSIVE;

@@ -71,7 +71,7 @@ struct compare_estimate {
     double ratio;     /* median of new / median of base; for pairs, the estimate of paired.h */
     double low, high; /* 95 % interval of the ratio: by bootstrap; for pairs, from the signed-rank
                        * test */
-    double p;         /* p of this metric alone, without Holm's correction */
+    double p;         /* p of this metric alone, uncorrected */
     bool exact;       /* p is computed from the exact distribution */
     double least_p;   /* smallest p possible with this number of repeats */
 };
@@ -84,9 +84,10 @@ struct compare_result {
     struct compare_estimate is;    /* the estimate from which the verdict follows */
     struct compare_estimate sides; /* the estimate without pairs */
     bool decides;                  /* gating: counted in report.family */
-    double corrected_p;            /* p corrected by Holm's method if gating, else p */
+    double corrected_p;            /* p corrected by Hochberg's method if gating, else p */
     double threshold;
     enum compare_verdict verdict;
+    int64_t deciding_runs; /* if inconclusive: see compare_deciding_runs */
 };
 
 /* The comparison of one configuration. It has no results if fields of the fingerprints differ, or
@@ -108,41 +109,54 @@ struct compare_cell {
     struct compare_result result[METRICS];
 };
 
+/* The runs of one side, in all cells. */
+struct compare_side {
+    int64_t runs, disturbed; /* completed runs; of these, runs that other work disturbed */
+    char commits[96];        /* "1a2b3c4, 5d6e7f8", as far as recorded */
+    char hosts[96];          /* likewise; a history has none */
+};
+
 struct compare_report {
     double alpha;
-    bool pairs_only; /* COMPARE_PAIR_ALWAYS */
+    struct compare_side side[2]; /* base, new */
+    bool pairs_only;             /* COMPARE_PAIR_ALWAYS */
     int64_t n_cells;
-    struct compare_cell *cell;      /* (n_cells) */
-    int family;                     /* number of gating results, in all cells */
-    int verdicts[COMPARE_VERDICTS]; /* number of results of each verdict */
-    int undecided;                  /* number of gating results with COMPARE_FEW */
-    int inconclusive;               /* number of gating results with COMPARE_INCONCLUSIVE */
-    int refused;                    /* number of cells that were not compared, because the sides of
-                                     * the cell differ in a field */
-    int incomplete;                 /* number of cells whose `missing` is not empty */
+    struct compare_cell *cell;       /* (n_cells) */
+    int family;                      /* number of gating results, in all cells */
+    int verdicts[COMPARE_VERDICTS];  /* number of results of each verdict */
+    int undecided;                   /* number of gating results with COMPARE_FEW */
+    int inconclusive;                /* number of gating results with COMPARE_INCONCLUSIVE */
+    int refused;                     /* number of cells that were not compared, because the sides of
+                                      * the cell differ in a field */
+    int incomplete;                  /* number of cells whose `missing` is not empty */
+    char lacking[COMPARE_TEXT_SIZE]; /* why the history has no base for the new runs; "": it has
+                                      * one, or there is no history */
+    bool begins;                     /* the new runs were not compared, because they begin a base */
 };
 
 /* Returns about how many runs per side would decide an inconclusive result: with this number, the
- * interval excludes the threshold with a chance of 80 %. The width of the interval is assumed to
- * fall with the square root of the number of runs. Returns COMPARE_RUNS_MANY if that many runs or
- * more are needed. */
+ * interval excludes the threshold with a chance of 80 %, and the result can be significant alone.
+ * The width of the interval is assumed to fall with the square root of the number of runs. Returns
+ * COMPARE_RUNS_MANY if that many runs or more are needed, and 0 if no number decides: values of 0
+ * in the base leave the ratio without an interval. */
 enum { COMPARE_RUNS_MANY = 1000 };
-int64_t compare_deciding_runs(const struct compare_result *result);
+int64_t compare_deciding_runs(const struct compare_report *report,
+                              const struct compare_result *result);
 
 /* Returns the first gating result that is inconclusive, and sets *cell to its cell. Returns NULL if
  * there is no such result. */
 const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
                                                         const struct compare_cell **cell);
 
-/* Returns the least number of runs per side with which every gating metric can have a p below
- * alpha. */
+/* Returns the least number of runs per side with which every gating metric alone can have a
+ * corrected p below alpha. */
 int64_t compare_enough_repeats(const struct compare_report *report);
 
 /* Returns the defaults. Alpha is 0.01, and the threshold is 3 %. Gating metrics are the throughputs
- * of all steps (the mean over time, which stalls lower) and of the median step and, if runs were
- * validated, val_top1. The fastest step is informational: on a processor with few clock rates, it
- * depends on the highest clock rate that the run happened to reach, so it varies more between runs
- * than the other metrics. */
+ * of all steps (the mean over time, which stalls lower) and of the median step, the metrics that
+ * `ampscale record` found and, if runs were validated, val_top1. The fastest step is informational:
+ * on a processor with few clock rates, it depends on the highest clock rate that the run happened
+ * to reach, so it varies more between runs than the other metrics. */
 struct compare_config compare_defaults(void);
 
 void compare_report_free(struct compare_report *report);

@@ -31,7 +31,7 @@ static const char *const left_out[] = {
 static const char *const left_out_ends[] = {"uuid_hash", "index"};
 
 /* Fields that are paths. Only the last part of a path is compared. */
-static const char *const paths[] = {"config.data", "config.init"};
+static const char *const paths[] = {"config.data", "config.init", "config.command.0"};
 
 static const char *last_part(const char *text, char separator)
 {
@@ -204,7 +204,8 @@ enum status fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed,
 
 void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
 {
-    static const char *const fields[] = {"config.arch", "config.precision", "config.mode"};
+    static const char *const fields[] = {"config.name", "config.arch", "config.precision",
+                                         "config.mode"};
     char name[256] = "";
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const char *v = json_string_value(json_object_get(fingerprint, fields[i]));

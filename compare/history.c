@@ -90,6 +90,7 @@ static bool entry_read(const json_t *o, struct history_entry *e)
     if (!ok || !is_flat(r->fingerprint))
         return false;
     e->accepted = json_is_true(accepted);
+    r->disturbed = json_is_true(json_object_get(o, "disturbed")); /* absent in earlier versions */
     text_clean(r->end.by, sizeof r->end.by, by);
     text_clean(r->commit, sizeof r->commit, commit);
     return true;
@@ -167,11 +168,12 @@ static json_t *entry_json(const struct repeat *r, double added_s, bool accepted)
     json_t *values = json_object();
     for (int i = 0; i < METRICS; i++)
         json_object_set_new(values, metrics[i].name, json_measured(r->value[i]));
-    return json_pack("{s:s, s:i, s:f, s:o, s:s, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
+    return json_pack("{s:s, s:i, s:f, s:o, s:s, s:b, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
                      "history", "schema", SCHEMA, "added_s", added_s, "started_s",
-                     json_finite(r->started_s), "commit", r->commit, "accepted", accepted, "end",
-                     "by", r->end.by, "steps", (json_int_t)r->end.steps, "epochs",
-                     (json_int_t)r->end.epochs, "fingerprint", r->fingerprint, "metrics", values);
+                     json_finite(r->started_s), "commit", r->commit, "accepted", accepted,
+                     "disturbed", r->disturbed, "end", "by", r->end.by, "steps",
+                     (json_int_t)r->end.steps, "epochs", (json_int_t)r->end.epochs, "fingerprint",
+                     r->fingerprint, "metrics", values);
 }
 
 /* Whether the history has this run already. */

@@ -1,8 +1,8 @@
 /* A store of the results of runs, one JSON line each, in DIR/history.jsonl.
  *
  *   {"record": "history", "schema": 1, "added_s": time of the command that recorded it,
- *    "started_s", "commit", "accepted": whether it may be a base, "end": {"by", "steps", "epochs"},
- *    "fingerprint": {...}, "metrics": {name: number or null}}
+ *    "started_s", "commit", "accepted": whether it may be a base, "disturbed", "end": {"by",
+ * "steps", "epochs"}, "fingerprint": {...}, "metrics": {name: number or null}}
  *
  * Whole lines are appended, by one process at a time. A partial last line is ignored, and removed
  * when the next line is appended. Any other invalid line is an error, STATUS_DATA with the number

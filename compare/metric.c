@@ -36,6 +36,10 @@ const struct metric metrics[METRICS] = {
     [METRIC_IO_FILES] = {"io_files_per_s", "files/s", "io", "files_per_s", .more_is_better = true},
     [METRIC_DECODE] = {"decode_ms", "ms", "io", "decode_ms"},
     [METRIC_JOULES] = {"joules_per_image", "J", "energy", "joules_per_image"},
+    [METRIC_SAMPLES] = {"samples_per_s", "samples/s", "metrics", NULL, .more_is_better = true},
+    [METRIC_TOKENS] = {"tokens_per_s", "tokens/s", "metrics", NULL, .more_is_better = true},
+    [METRIC_LOSS] = {"loss", "1", "metrics", NULL},
+    [METRIC_SECONDS] = {"seconds", "s", "metrics", NULL},
 };
 
 enum status metric_find(const char *flag, const char *name, enum metric_id *out)
@@ -53,6 +57,13 @@ enum status metric_find(const char *flag, const char *name, enum metric_id *out)
 enum status metrics_of(const struct run *run, double value[METRICS])
 {
     json_t *sum;
+    const json_t *recorded = json_object_get(run->summary, "metrics");
+    for (int i = 0; i < METRICS && recorded; i++) {
+        value[i] = json_number_at(recorded, metrics[i].name);
+        value[i] = value[i] >= 0 ? value[i] : NAN;
+    }
+    if (recorded)
+        return STATUS_OK;
     TRY(json_new(&sum, "{}"));
     enum status st = summary_add(run, sum);
     if (st == STATUS_INVALID) /* a value is null, which stands for a number that is not finite */

@@ -23,6 +23,11 @@ enum metric_id {
     METRIC_IO_FILES,
     METRIC_DECODE,
     METRIC_JOULES,
+    /* Only of runs of other programs (ampscale record): */
+    METRIC_SAMPLES,
+    METRIC_TOKENS,
+    METRIC_LOSS,
+    METRIC_SECONDS,
     METRICS
 };
 
@@ -31,7 +36,8 @@ struct metric {
     const char *name;            /* "images_per_s" */
     const char *unit;            /* "images/s" */
     const char *member, *within; /* the value is summary[member][within], or summary[member] if
-                                  * `within` is NULL */
+                                  * `within` is NULL. In a run of another program, it is
+                                  * summary.json's metrics[name] */
     bool more_is_better;
     bool part;     /* time of a part of a step */
     bool accuracy; /* accuracy of an epoch: compared only between runs that ended alike */

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 bool repeats_is_study(const char *dir)
 {
@@ -61,7 +62,16 @@ static enum status take(const struct run *run, struct repeat *r)
                          .started_s = json_number_at(run->info, "started_s")};
     text_clean(r->end.by, sizeof r->end.by, json_text_at(run->summary, "ended_by"));
     r->disturbed = noise_recorded(run->summary, noise);
-    text_clean(r->commit, sizeof r->commit, json_text_at(run->info, "commit"));
+    bool other = json_object_get(run->summary, "metrics") != NULL; /* of another program */
+    text_clean(r->commit, sizeof r->commit,
+               json_text_at(other ? run->summary : run->info, "commit"));
+    text_clean(r->host, sizeof r->host,
+               json_text_at(json_object_get(run->info, "host"), "hostname"));
+    struct stat folder;
+    if (stat(run->dir, &folder) == 0) {
+        r->disk = folder.st_dev;
+        r->node = folder.st_ino;
+    }
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
     r->dir = strdup(run->dir);
@@ -129,8 +139,9 @@ done:
 
 bool repeat_same(const struct repeat *a, const struct repeat *b)
 {
-    return a->started_s == b->started_s && /* not NaN */
-           json_equal(a->fingerprint, b->fingerprint);
+    bool folder = a->node != 0 && a->node == b->node && a->disk == b->disk;
+    return folder || (a->started_s == b->started_s && /* not NaN */
+                      json_equal(a->fingerprint, b->fingerprint));
 }
 
 enum status repeats_copy(const struct repeat *from, struct repeats *r)
@@ -138,6 +149,7 @@ enum status repeats_copy(const struct repeat *from, struct repeats *r)
     TRY(grow(r));
     r->repeat[r->n] = *from;
     r->repeat[r->n].dir = NULL;
+    r->repeat[r->n].node = 0;
     json_incref(from->fingerprint);
     r->n++;
     return STATUS_OK;

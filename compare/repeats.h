@@ -14,12 +14,14 @@ struct run_end {
 
 struct repeat {
     char *dir;           /* NULL if the repeat is from a history */
+    uint64_t disk, node; /* device and inode of the folder; 0 if the repeat is from a history */
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
     double started_s;      /* seconds since 1970; NAN: not recorded */
     bool disturbed;        /* other work disturbed the run, according to its summary
                             * (results/noise.h) */
     char commit[64];       /* commit of the program, cleaned for display; "": not recorded */
+    char host[64];         /* likewise */
     double value[METRICS]; /* NAN: not known */
 };
 
@@ -45,8 +47,9 @@ MUST_CHECK enum status repeats_cells(const char *study, struct words *cells);
  * unfinished. STATUS_DATA if `dir` does not exist, or if there are too many runs. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 
-/* Whether both are the same run. They are if start time and fingerprint are equal, because two runs
- * of a configuration do not start in the same nanosecond. */
+/* Whether both are the same run. They are if they have the same folder, or if start time and
+ * fingerprint are equal, because two runs of a configuration do not start in the same
+ * nanosecond. */
 bool repeat_same(const struct repeat *a, const struct repeat *b);
 
 /* Adds a copy of a repeat. The repeat may lack a folder. */

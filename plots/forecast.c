@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "plots/record.h"
+#include "plots/study_axis.h"
 
 #include <float.h>
 #include <math.h>
@@ -19,7 +20,7 @@ enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 struct axes {
     double x_low, x_high, rate_low, rate_high;
     double checked_low, checked_high; /* smallest and largest number of ranks measured */
-    double spread;                    /* the largest ratio of p95 to p5 of a step's time */
+    double spread;                    /* the largest ratio of the ends of an interval */
     bool has_part[PARTS];
 };
 
@@ -57,18 +58,21 @@ static void axes_take(struct axes *a, double ranks, double rate)
     a->rate_high = fmax(a->rate_high, rate);
 }
 
-/* Writes a row: ranks, images/s, efficiency, images/s at the percentiles 95 and 5 of the step time,
- * and for each part of a step the upper end of its bar in percent. */
+/* Writes a row: ranks, images/s, efficiency, the ends of the interval of images/s (records of
+ * earlier versions have no interval), and for each part of a step the upper end of its bar in
+ * percent. */
 static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
 {
     static const char *const parts[PARTS] = {"compute_s", "straggler_s", "exposed_s", "input_s"};
-    double ranks, rate, efficiency, step, p5, p95, part, end = 0;
+    double ranks, rate, efficiency, step, low, high, part, end = 0;
     TRY(point_read(o, &ranks, &rate, &efficiency));
     TRY(positive_read(o, "step_s", &step));
-    TRY(positive_read(o, "step_p5_s", &p5));
-    TRY(positive_read(o, "step_p95_s", &p95));
-    fprintf(table, "%.9g %.9g %.9g %.9g %.9g", ranks, rate, efficiency, rate * step / p95,
-            rate * step / p5);
+    low = high = rate;
+    if (json_object_get(o, "low")) {
+        TRY(positive_read(o, "low", &low));
+        TRY(positive_read(o, "high", &high));
+    }
+    fprintf(table, "%.9g %.9g %.9g %.9g %.9g", ranks, rate, efficiency, low, high);
     for (int i = 0; i < PARTS; i++) {
         TRY(number_read(o, parts[i], &part));
         end += part;
@@ -76,8 +80,9 @@ static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
         fprintf(table, " %.9g", 100 * end / step);
     }
     fputc('\n', table);
-    axes->spread = fmax(axes->spread, p95 / p5);
-    axes_take(axes, ranks, rate);
+    axes->spread = fmax(axes->spread, high / low);
+    axes_take(axes, ranks, low);
+    axes_take(axes, ranks, high);
     return STATUS_OK;
 }
 
@@ -132,19 +137,12 @@ static enum status ideal_set(const json_t *measured, FILE *vars)
     return STATUS_OK;
 }
 
-/* Returns whether the band between p5 and p95 is high enough to be seen behind the line: more than
- * 4 units. The axis is 490 units high. */
-static bool spread_is_visible(const struct axes *a)
-{
-    double decades = log10(a->rate_high * 2) - log10(a->rate_low / 1.5);
-    return log10(a->spread) / decades > 4.0 / 490;
-}
-
 static enum status figure_forecast(const struct drawing *d, const struct figure *f, FILE *vars,
                                    bool has[FIGURE_BARS_MAX])
 {
     const json_t *forecasts, *measured;
     bool fitted = false, held_out = false;
+    char assumed[512];
     struct axes axes = {
         .spread = 1, .x_low = INFINITY, .rate_low = INFINITY, .checked_low = INFINITY};
     TRY(list_of(d->report, "forecast", &forecasts));
@@ -157,11 +155,16 @@ static enum status figure_forecast(const struct drawing *d, const struct figure 
     TRY(measured_table(d, f, measured, true, &axes, &held_out));
     figure_set(vars, "x_low", axes.x_low / 1.25);
     figure_set(vars, "x_high", axes.x_high * 1.25);
-    figure_set(vars, "rate_low", axes.rate_low / 1.5);
-    figure_set(vars, "rate_high", axes.rate_high * 2);
+    axis_set(vars, &(struct axis){.scale = AXIS_LOG}, 0,
+             (struct range){axes.rate_low, axes.rate_high});
+    text_clean(assumed, sizeof assumed,
+               json_text_at(json_object_get(d->report, "system"), "assumed"));
+    figure_set_text(vars, "assumed", assumed);
+    figure_set(vars, "is_predicted",
+               json_is_true(json_object_get(json_array_get(measured, 0), "predicted")));
     figure_set(vars, "has_fitted", fitted);
     figure_set(vars, "has_held_out", held_out);
-    figure_set(vars, "has_spread", spread_is_visible(&axes));
+    figure_set(vars, "has_spread", axes.spread > 1);
     figure_set(vars, "checked_low", axes.checked_low);
     figure_set(vars, "checked_high", axes.checked_high);
     figure_set_runs(vars, "has_parts", axes.has_part, PARTS);

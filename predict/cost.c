@@ -10,37 +10,44 @@ static double nodes_of(const struct network_cost *c, int64_t ranks)
     return ceil((double)ranks / (double)c->ranks_per_node);
 }
 
-static const struct link *narrowest(const struct network_cost *c, double nodes)
+/* Bandwidth of the slowest link that the ranks use. */
+static double narrowest(const struct network_cost *c, double nodes)
 {
-    return nodes > 1 ? &c->inter : &c->intra;
+    double intra = c->ranks_per_node > 1 ? c->intra.bytes_per_s : INFINITY;
+    return nodes > 1 ? fmin(intra, c->inter.bytes_per_s) : intra;
 }
 
 static double ring(const struct network_cost *c, int64_t ranks, double bytes)
 {
     double n = (double)ranks, m = nodes_of(c, ranks);
     return 2 * (m - 1) * c->inter.latency_s + 2 * (n - m) * c->intra.latency_s +
-           2 * (n - 1) / n * bytes / narrowest(c, m)->bytes_per_s;
+           2 * (n - 1) / n * bytes / narrowest(c, m);
 }
 
 static double tree(const struct network_cost *c, int64_t ranks, double bytes)
 {
     double m = nodes_of(c, ranks), g = fmin((double)ranks, (double)c->ranks_per_node);
     return 2 * ceil(log2(m)) * c->inter.latency_s + 2 * (g - 1) * c->intra.latency_s +
-           2 * bytes / narrowest(c, m)->bytes_per_s;
+           2 * bytes / narrowest(c, m);
 }
 
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
 {
     if (ranks < 2)
         return 0;
-    for (int i = 0; i < c->n_tables; i++)
-        if (c->table[i].ranks == ranks)
-            return nccl_table_at(&c->table[i], bytes);
-    if (c->algorithm == COST_RING)
-        return ring(c, ranks, bytes);
-    if (c->algorithm == COST_TREE)
-        return tree(c, ranks, bytes);
-    return fmin(ring(c, ranks, bytes), tree(c, ranks, bytes));
+    double low = 0, high = INFINITY;
+    if (c->algorithm != COST_TREE)
+        high = ring(c, ranks, bytes);
+    if (c->algorithm != COST_RING)
+        high = fmin(high, tree(c, ranks, bytes));
+    for (int i = 0; i < c->n_tables; i++) {
+        double s = nccl_table_at(&c->table[i], bytes);
+        if (c->table[i].ranks <= ranks)
+            low = fmax(low, s);
+        if (c->table[i].ranks >= ranks)
+            high = fmin(high, s);
+    }
+    return fmax(low, high);
 }
 
 /* If `several` is true, returns the largest table (by ranks) among those measured on several nodes;
@@ -81,8 +88,10 @@ enum status cost_from_tables(struct network_cost *c)
     if (between) {
         double n = (double)between->ranks, m = (double)between->nodes;
         TRY(fit(between, "between nodes", &latency, &s_per_byte));
-        if (!within) /* a hop within a node cannot take longer than the mean of all hops */
+        if (!within) { /* a hop within a node cannot take longer than the mean of all hops */
             c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
+            c->intra.bytes_per_s = fmax(c->intra.bytes_per_s, 2 * (n - 1) / n / s_per_byte);
+        }
         latency -= 2 * (n - m) * c->intra.latency_s;
         c->inter = (struct link){.latency_s = fmax(latency, 0) / (2 * (m - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};

@@ -13,8 +13,10 @@
  *          and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  *          2009)
  *
- * With several nodes, `bandwidth` is the bandwidth of the link between nodes. If there is a table
- * of times measured with exactly this number of ranks, the table replaces the formula. */
+ * `bandwidth` is the bandwidth of the narrowest link in use: between nodes, if there are several,
+ * and within a node, if it has several ranks. If there is a table of times measured with exactly
+ * this number of ranks, the table replaces the formula. For other numbers the result is limited to
+ * the times of the tables with fewer and with more ranks, so it never falls as ranks are added. */
 #pragma once
 
 #include "predict/nccl_table.h"
@@ -41,8 +43,9 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
 /* Sets c's links and ranks per node. The link within a node comes from the largest table (by ranks)
  * measured on one node; the link between nodes comes from the largest table measured on several
  * nodes. A link without such a table keeps its values. There is one exception: if there are only
- * tables of several nodes, the latency within a node is limited to the mean latency of a hop in the
- * largest table. STATUS_DATA if times do not grow with size. */
+ * tables of several nodes, the latency within a node is at most the mean latency of a hop in the
+ * largest table, and the bandwidth at least that between nodes. STATUS_DATA if times do not grow
+ * with size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
 /* "ring", "tree", "auto" */

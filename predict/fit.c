@@ -1,48 +1,65 @@
-/* Fits a small number of parameters with the downhill simplex method (Nelder and Mead). */
+/* Fits a small number of parameters, and draws from their posterior, with an ensemble of points. */
 #include "predict/fit.h"
 
 #include "base/array.h"
+#include "base/rng.h"
+#include "base/stats.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETERS_MAX = 5, ROUNDS = 4, MOVES = 400 };
+enum { SWEEPS = 240 };
 
 #define MEASURED_SPREAD 0.015 /* of ln(images/s) */
 #define FURTHEST        8.0   /* greatest distance from a parameter's typical value, in spreads */
-#define FIRST_STEP      0.3   /* size of the first simplex, in units of the spreads */
+#define NARROWED        0.7   /* parameters with a smaller spread are informed by the points */
+#define MOVED           0.5   /* so are those further from their typical value */
 
-struct parameter {
-    size_t offset; /* offset of the parameter, a double, in struct system */
-    double typical;
-    double spread; /* of the natural logarithm */
-    bool is_free_of_prior;
+#define AT(member)    offsetof(struct system, member)
+#define KNOWN(member) offsetof(struct fit_known, member)
+
+const struct fit_parameter fit_parameters[FIT_PARAMETERS] = {
+    {"time of an image", " ms", 1e3, AT(image_s), 0, 0.5},
+    {"latency within nodes", " us", 1e6, AT(net.intra.latency_s), KNOWN(intra), 1},
+    {"bandwidth within nodes", " GB/s", 1e-9, AT(net.intra.bytes_per_s), KNOWN(intra), 1},
+    {"latency between nodes", " us", 1e6, AT(net.inter.latency_s), KNOWN(inter), 2},
+    {"bandwidth between nodes", " GB/s", 1e-9, AT(net.inter.bytes_per_s), KNOWN(inter), 1},
+    {"sigma of stragglers", "", 1, AT(sigma), KNOWN(sigma), 0.7},
 };
 
 struct problem {
     struct system *system;
     const struct measured *point;
-    const struct straggler *late; /* (n_points) */
+    struct straggler *late; /* (n_points) */
     int n_points;
-    int n;
-    struct parameter parameter[PARAMETERS_MAX];
+    double noise;
+    int n; /* the parameters that are not known; the first is FIT_IMAGE, which has no prior */
+    int parameter[FIT_PARAMETERS];
+    double typical[FIT_PARAMETERS];
 };
 
 /* A point of the parameter space. */
 struct vertex {
-    double x[PARAMETERS_MAX]; /* ln(value / typical) / spread of each parameter */
+    double x[FIT_PARAMETERS]; /* ln(value / typical) / spread of each parameter */
     double cost;
 };
 
 static void place(const struct problem *p, const double *x)
 {
     for (int i = 0; i < p->n; i++) {
-        const struct parameter *q = &p->parameter[i];
-        double value = q->typical * exp(q->spread * x[i]);
+        const struct fit_parameter *q = &fit_parameters[p->parameter[i]];
+        double value = p->typical[i] * exp(q->spread * x[i]);
         memcpy((char *)p->system + q->offset, &value, sizeof value);
     }
+}
+
+/* Returns ln(forecast / measured) of point i. */
+static double residual(const struct problem *p, int i)
+{
+    struct forecast f;
+    forecast_step(p->system, p->point[i].ranks, p->point[i].batch, &p->late[i], &f);
+    return log(f.images_per_s / p->point[i].images_per_s);
 }
 
 static double cost_at(const struct problem *p, const double *x)
@@ -51,112 +68,114 @@ static double cost_at(const struct problem *p, const double *x)
     for (int i = 0; i < p->n; i++) {
         if (!(fabs(x[i]) <= FURTHEST))
             return INFINITY;
-        if (!p->parameter[i].is_free_of_prior)
+        if (i > 0)
             cost += x[i] * x[i];
     }
     place(p, x);
     for (int i = 0; i < p->n_points; i++) {
-        const struct measured *m = &p->point[i];
-        struct forecast f;
-        forecast_step(p->system, m->ranks, m->batch, &p->late[i], &f);
-        double off = log(f.images_per_s / m->images_per_s) / MEASURED_SPREAD;
+        double off = residual(p, i) / fmax(p->noise, p->point[i].spread);
         cost += off * off;
     }
     return cost;
 }
 
-static int vertex_compare(const void *a, const void *b)
+/* Starts from vertices around `centre`, spread as widely as the priors. Moves each along its line
+ * through another one: downhill, or so that the vertices are draws from the
+ * posterior. */
+static void explore(const struct problem *p, const double *centre, bool downhill, struct vertex *v)
 {
-    double x = ((const struct vertex *)a)->cost, y = ((const struct vertex *)b)->cost;
-    return (x > y) - (x < y);
-}
-
-/* Returns the vertex `from` + t (`to` - `from`) with its cost. */
-static struct vertex along(const struct problem *p, const struct vertex *from,
-                           const struct vertex *to, double t)
-{
-    struct vertex v = {.cost = 0};
-    for (int i = 0; i < p->n; i++)
-        v.x[i] = from->x[i] + t * (to->x[i] - from->x[i]);
-    v.cost = cost_at(p, v.x);
-    return v;
-}
-
-/* Moves the worst of the p->n + 1 vertices, which is the last one. If no move improves this vertex,
- * moves all vertices towards the best vertex. */
-static void move(const struct problem *p, struct vertex *v)
-{
-    struct vertex centre = {.cost = 0}, *worst = &v[p->n];
-    for (int k = 0; k < p->n; k++)
+    struct rng r = rng_at(0, RNG_BOOTSTRAP, downhill, 0);
+    for (int k = 0; k < FIT_MEMBERS; k++) {
         for (int i = 0; i < p->n; i++)
-            centre.x[i] += v[k].x[i] / p->n;
-    struct vertex next = along(p, &centre, worst, -1);
-    if (next.cost < v[0].cost) {
-        struct vertex further = along(p, &centre, worst, -2);
-        *worst = further.cost < next.cost ? further : next;
-    } else if (next.cost < v[p->n - 1].cost) {
-        *worst = next;
-    } else {
-        next = along(p, &centre, worst, 0.5);
-        if (next.cost < worst->cost) {
-            *worst = next;
-            return;
-        }
-        for (int k = 1; k <= p->n; k++)
-            v[k] = along(p, &v[0], &v[k], 0.5);
+            v[k].x[i] = centre[i] + rng_normal(&r);
+        v[k].cost = cost_at(p, v[k].x);
+    }
+    for (int step = 0; step < SWEEPS * FIT_MEMBERS; step++) {
+        int k = step % FIT_MEMBERS;
+        const struct vertex *to = &v[(k + 1 + (int)rng_below(&r, FIT_MEMBERS - 1)) % FIT_MEMBERS];
+        double u = 1 + rng_double(&r), z = u * u / 2; /* the density of z falls as 1 / sqrt(z) */
+        struct vertex next = {.cost = 0};
+        for (int i = 0; i < p->n; i++)
+            next.x[i] = to->x[i] + z * (v[k].x[i] - to->x[i]);
+        next.cost = cost_at(p, next.x);
+        double gain = (v[k].cost - next.cost) / 2;
+        if (downhill ? gain > 0 : log(1 - rng_double(&r)) < (p->n - 1) * log(z) + gain)
+            v[k] = next;
     }
 }
 
-static void minimise(const struct problem *p)
+/* Places the best vertex, and sets the noise from its residuals. */
+static void settle(struct problem *p, const struct vertex *v, double *centre)
 {
-    struct vertex v[PARAMETERS_MAX + 1] = {{.cost = 0}};
-    for (int round = 0; round < ROUNDS; round++) {
-        v[0].cost = cost_at(p, v[0].x);
-        for (int k = 1; k <= p->n; k++) {
-            v[k] = v[0];
-            v[k].x[k - 1] += FIRST_STEP;
-            v[k].cost = cost_at(p, v[k].x);
-        }
-        for (int i = 0; i < MOVES; i++) {
-            qsort(v, (size_t)p->n + 1, sizeof *v, vertex_compare);
-            move(p, v);
-        }
-        qsort(v, (size_t)p->n + 1, sizeof *v, vertex_compare);
-    }
-    place(p, v[0].x);
+    double squares = 0;
+    const struct vertex *best = v;
+    for (int k = 1; k < FIT_MEMBERS; k++)
+        best = v[k].cost < best->cost ? &v[k] : best;
+    memcpy(centre, best->x, sizeof best->x);
+    place(p, centre);
+    for (int i = 0; i < p->n_points; i++)
+        squares += residual(p, i) * residual(p, i) / p->n_points;
+    p->noise = fmax(p->noise, sqrt(squares));
 }
 
-static void parameter_add(struct problem *p, size_t offset, double typical, double spread)
+static void members_take(const struct problem *p, const struct vertex *v, const double *centre,
+                         struct fit_ensemble *out)
 {
-    p->parameter[p->n++] =
-        (struct parameter){.offset = offset, .typical = typical, .spread = spread};
+    for (int i = 0; i < p->n; i++) {
+        double x[FIT_MEMBERS];
+        for (int k = 0; k < FIT_MEMBERS; k++)
+            x[k] = v[k].x[i];
+        out->informed[p->parameter[i]] =
+            fabs(centre[i]) > MOVED || stats_stddev(x, FIT_MEMBERS) < NARROWED;
+    }
+    for (int k = 0; k < FIT_MEMBERS; k++) {
+        place(p, v[k].x);
+        for (int i = 0; i < FIT_PARAMETERS; i++)
+            out->value[k][i] = fit_value(p->system, i);
+    }
+    out->noise = p->noise;
 }
 
-static void parameters_of(struct problem *p, const struct fit_known *known)
+double fit_value(const struct system *s, int parameter)
 {
-    const struct measured *m = &p->point[0];
-    parameter_add(p, offsetof(struct system, image_s), (double)m->ranks / m->images_per_s, 0.1);
-    p->parameter[0].is_free_of_prior = true;
-    if (!known->intra)
-        parameter_add(p, offsetof(struct system, net.intra.bytes_per_s), 40e9, 1);
-    if (!known->inter) {
-        parameter_add(p, offsetof(struct system, net.inter.bytes_per_s), 5e9, 1);
-        parameter_add(p, offsetof(struct system, net.inter.latency_s), 5e-4, 2);
-    }
-    if (!known->sigma)
-        parameter_add(p, offsetof(struct system, sigma), 0.02, 0.7);
+    double value;
+    memcpy(&value, (const char *)s + fit_parameters[parameter].offset, sizeof value);
+    return value;
 }
 
 enum status fit_system(struct system *s, const struct fit_known *known,
-                       const struct measured *point, int n)
+                       const struct measured *point, int n, bool fit, struct fit_ensemble *out)
 {
-    struct straggler *late;
-    TRY(array_new(&late, n));
-    struct problem p = {.system = s, .point = point, .late = late, .n_points = n};
+    struct system found = *s;
+    struct vertex v[FIT_MEMBERS];
+    double centre[FIT_PARAMETERS] = {0};
+    struct problem p = {.system = s, .point = point, .n_points = n, .noise = MEASURED_SPREAD};
+    TRY(array_new(&p.late, n));
     for (int i = 0; i < n; i++)
-        straggler_of(point[i].ranks, &late[i]);
-    parameters_of(&p, known);
-    minimise(&p);
-    free(late);
+        straggler_of(point[i].ranks, &p.late[i]);
+    if (fit)
+        s->image_s = (double)point[0].ranks / point[0].images_per_s;
+    for (int i = 0; i < FIT_PARAMETERS; i++) {
+        if (i != FIT_IMAGE && *((const bool *)known + fit_parameters[i].known))
+            continue;
+        p.typical[p.n] = fit_value(s, i);
+        p.parameter[p.n++] = i;
+    }
+    if (fit) {
+        explore(&p, centre, true, v);
+        settle(&p, v, centre);
+        found = *s;
+    }
+    *out = (struct fit_ensemble){.noise = 0};
+    explore(&p, centre, false, v);
+    members_take(&p, v, centre, out);
+    *s = found;
+    free(p.late);
     return STATUS_OK;
+}
+
+void fit_place(const struct fit_ensemble *e, int k, struct system *s)
+{
+    for (int i = 0; i < FIT_PARAMETERS; i++)
+        memcpy((char *)s + fit_parameters[i].offset, &e->value[k][i], sizeof(double));
 }

@@ -40,6 +40,7 @@ struct forecast {
     double busy_s;                /* all communication, exposed or not; not one of the parts that
                                    * add up to step_s */
     double images_per_s;
+    double low, high; /* 95 % interval of images_per_s (prediction.h); not set by forecast_step */
     enum limit limit;
 };
 

@@ -6,45 +6,67 @@
 #include <inttypes.h>
 
 /* Forecasts have been validated up to REACH times the largest measured number of ranks. */
-enum { REACH = 4 };
+enum { REACH = 4, ORIGIN_TEXT_MAX = 320 };
+
+/* Writes the parameters of one origin, with their values. */
+static void origin_text(const struct prediction *p, enum origin origin, char text[ORIGIN_TEXT_MAX])
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int i = 0; i < FIT_PARAMETERS; i++)
+        if (p->origin[i] == origin)
+            n += (size_t)snprintf(text + n, ORIGIN_TEXT_MAX - n, "%s%s %.4g%s", n > 0 ? ", " : "",
+                                  fit_parameters[i].name,
+                                  fit_parameters[i].scale * fit_value(&p->system, i),
+                                  fit_parameters[i].unit);
+}
 
 static void print_system(const struct prediction *p, FILE *out)
 {
     const struct system *s = &p->system;
     const struct network_cost *net = &s->net;
+    char text[ORIGIN_TEXT_MAX];
     fprintf(out, "%s\n", p->source->label);
     fprintf(out, "gradients  %.1f MB in %d bucket%s, %s\n", workload_bytes(&s->work) / 1e6,
             s->work.n, s->work.n == 1 ? "" : "s", cost_algorithm_str(net->algorithm));
-    fprintf(out, "compute    %.3f ms per image; sigma of the ranks' compute times: %.3f\n",
-            1e3 * s->image_s, s->sigma);
-    fprintf(out,
-            "network    within nodes of %" PRId64 ": %.1f us, %.1f GB/s; between: %.1f us, "
-            "%.1f GB/s\n",
-            net->ranks_per_node, 1e6 * net->intra.latency_s, net->intra.bytes_per_s / 1e9,
-            1e6 * net->inter.latency_s, net->inter.bytes_per_s / 1e9);
+    fprintf(out, "nodes      of %" PRId64 " rank%s\n", net->ranks_per_node,
+            net->ranks_per_node == 1 ? "" : "s");
     if (s->input_bytes_per_s > 0)
         fprintf(out, "input      %.2f GB/s for all ranks, %.1f kB per image\n",
                 s->input_bytes_per_s / 1e9, s->image_bytes / 1e3);
+    if (p->source->predicted)
+        fprintf(out, "The time of the step is predicted, not measured.\n");
+    static const char *const before[] = {"known      given or measured: ", "fitted     ",
+                                         "assumed    not measured: "};
+    for (enum origin o = ORIGIN_KNOWN; o <= ORIGIN_ASSUMED; o++) {
+        origin_text(p, o, text);
+        if (text[0] != '\0')
+            fprintf(out, "%s%s\n", before[o], text);
+    }
     if (p->fitted > 0)
-        fprintf(out, "fitted     to %d points, up to %" PRId64 " ranks\n", p->fitted,
+        fprintf(out, "fit        to %d points, up to %" PRId64 " ranks\n", p->fitted,
                 p->source->point[p->fitted - 1].ranks);
 }
 
 void prediction_print(const struct prediction *p, FILE *out)
 {
     print_system(p, out);
-    fprintf(out, "\n%7s %12s %6s %10s | %9s %10s %8s %8s  %s\n", "ranks", "images/s", "eff. %",
-            "step ms", "compute", "stragglers", "exposed", "input", "limit");
+    fprintf(out, "\n%7s %12s %10s %10s %6s %10s | %9s %10s %8s %8s  %s\n", "ranks", "images/s",
+            "low", "high", "eff. %", "step ms", "compute", "stragglers", "exposed", "input",
+            "limit");
     for (int i = 0; i < p->n; i++) {
         const struct forecast *f = &p->forecast[i];
-        fprintf(out, "%7" PRId64 " %12.1f %6.1f %10.2f | %9.2f %10.2f %8.2f %8.2f  %s\n", f->ranks,
-                f->images_per_s, prediction_efficiency(p, f->ranks, f->images_per_s),
-                1e3 * f->step_s, 1e3 * f->compute_s, 1e3 * f->straggler_s, 1e3 * f->exposed_s,
-                1e3 * f->input_s, limit_str(f->limit));
+        fprintf(out,
+                "%7" PRId64 " %12.1f %10.1f %10.1f %6.1f %10.2f | %9.2f %10.2f %8.2f %8.2f  %s\n",
+                f->ranks, f->images_per_s, f->low, f->high,
+                prediction_efficiency(p, f->ranks, f->images_per_s), 1e3 * f->step_s,
+                1e3 * f->compute_s, 1e3 * f->straggler_s, 1e3 * f->exposed_s, 1e3 * f->input_s,
+                limit_str(f->limit));
     }
+    fprintf(out, "low, high: 95 %% interval of images/s\n");
     /* Warns about forecasts beyond REACH times the largest measured number of ranks. */
     int64_t largest = p->source->point[p->source->n - 1].ranks;
-    if (p->n > 0 && p->forecast[p->n - 1].ranks > REACH * largest)
+    if (!p->source->predicted && p->n > 0 && p->forecast[p->n - 1].ranks > REACH * largest)
         fprintf(out,
                 "Beyond %" PRId64
                 " ranks: extrapolated to more than %d times the largest measured number.\n",
@@ -55,9 +77,11 @@ void prediction_print(const struct prediction *p, FILE *out)
         fprintf(out, "%7" PRId64 " %12.1f %6.1f %12.1f %+6.1f  %s\n", m->ranks, m->images_per_s,
                 prediction_efficiency(p, m->ranks, m->images_per_s), p->at[i].images_per_s,
                 prediction_error(p, i),
-                prediction_is_held_out(p, i) ? "held out"
-                : p->fitted > 0              ? "fitted"
-                                             : "calibration point");
+                prediction_is_refuted(p, i)    ? "held out, outside the interval"
+                : prediction_is_held_out(p, i) ? "held out"
+                : p->source->predicted         ? "predicted, not measured"
+                : p->fitted > 0                ? "fitted"
+                                               : "calibration point");
     }
 }
 
@@ -69,22 +93,26 @@ static json_t *link_json(const struct link *l)
 static json_t *system_json(const struct prediction *p)
 {
     const struct system *s = &p->system;
-    return json_pack("{s:f, s:f, s:s, s:I, s:o, s:o, s:f, s:i, s:f, s:f, s:i}", "image_s",
-                     s->image_s, "sigma", s->sigma, "algorithm",
-                     cost_algorithm_str(s->net.algorithm), "ranks_per_node",
-                     (json_int_t)s->net.ranks_per_node, "intra", link_json(&s->net.intra), "inter",
-                     link_json(&s->net.inter), "gradient_bytes", workload_bytes(&s->work),
-                     "buckets", s->work.n, "input_bytes_per_s", s->input_bytes_per_s, "image_bytes",
-                     s->image_bytes, "fitted", p->fitted);
+    char known[ORIGIN_TEXT_MAX], fitted[ORIGIN_TEXT_MAX], assumed[ORIGIN_TEXT_MAX];
+    origin_text(p, ORIGIN_KNOWN, known);
+    origin_text(p, ORIGIN_FITTED, fitted);
+    origin_text(p, ORIGIN_ASSUMED, assumed);
+    return json_pack(
+        "{s:f, s:f, s:s, s:I, s:o, s:o, s:f, s:i, s:f, s:f, s:i, s:s, s:s, s:s}", "image_s",
+        s->image_s, "sigma", s->sigma, "algorithm", cost_algorithm_str(s->net.algorithm),
+        "ranks_per_node", (json_int_t)s->net.ranks_per_node, "intra", link_json(&s->net.intra),
+        "inter", link_json(&s->net.inter), "gradient_bytes", workload_bytes(&s->work), "buckets",
+        s->work.n, "input_bytes_per_s", s->input_bytes_per_s, "image_bytes", s->image_bytes,
+        "fitted", p->fitted, "known", known, "by_fit", fitted, "assumed", assumed);
 }
 
 static json_t *forecast_json(const void *prediction, int64_t i)
 {
     const struct prediction *p = prediction;
     const struct forecast *f = &p->forecast[i];
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "ranks",
-                     (json_int_t)f->ranks, "batch", (json_int_t)f->batch, "images_per_s",
-                     f->images_per_s, "efficiency",
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}",
+                     "ranks", (json_int_t)f->ranks, "batch", (json_int_t)f->batch, "images_per_s",
+                     f->images_per_s, "low", f->low, "high", f->high, "efficiency",
                      prediction_efficiency(p, f->ranks, f->images_per_s), "step_s", f->step_s,
                      "step_p5_s", f->step_p5_s, "step_p95_s", f->step_p95_s, "compute_s",
                      f->compute_s, "straggler_s", f->straggler_s, "exposed_s", f->exposed_s,
@@ -96,11 +124,13 @@ static json_t *measured_json(const void *prediction, int64_t number)
     const struct prediction *p = prediction;
     int i = (int)number;
     const struct measured *m = &p->source->point[i];
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:b}", "ranks", (json_int_t)m->ranks, "batch",
-                     (json_int_t)m->batch, "images_per_s", m->images_per_s, "efficiency",
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b}", "ranks",
+                     (json_int_t)m->ranks, "batch", (json_int_t)m->batch, "images_per_s",
+                     m->images_per_s, "efficiency",
                      prediction_efficiency(p, m->ranks, m->images_per_s), "forecast",
-                     p->at[i].images_per_s, "error", prediction_error(p, i), "held_out",
-                     prediction_is_held_out(p, i));
+                     p->at[i].images_per_s, "low", p->at[i].low, "high", p->at[i].high, "error",
+                     prediction_error(p, i), "held_out", prediction_is_held_out(p, i), "outside",
+                     prediction_is_refuted(p, i), "predicted", p->source->predicted);
 }
 
 json_t *prediction_json(const struct prediction *p)

@@ -2,6 +2,7 @@
 #include "predict/prediction_source.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
 
@@ -53,6 +54,13 @@ static void point_add(struct source *s, int64_t ranks, int64_t batch, double ima
 {
     s->point[s->n++] = (struct measured){
         .ranks = ranks, .batch = batch < 1 ? 1 : batch, .images_per_s = images_per_s};
+}
+
+/* Returns the standard deviation of ln(median) if the interval low..high of the median has a
+ * probability of 95 %; 0 if it is not known. */
+static double spread_of(const struct analysis_measure *m)
+{
+    return m->low > 0 && m->high > m->low ? log(m->high / m->low) / (2 * 1.96) : 0;
 }
 
 static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
@@ -150,11 +158,14 @@ static enum status run_add(const struct run *run, struct source *out)
     struct totals t;
     int64_t hosts, per_host;
     int64_t per_rank = config_count(run, "devices_per_rank", 1);
+    int64_t world = config_count(run, "world_size", 1);
     TRY(run_hosts(run, 0, &hosts, &per_host));
     per_host *= per_rank;
     TRY(totals_of(run, &t));
-    point_add(out, config_count(run, "world_size", 1) * per_rank,
-              config_count(run, "batch_size", 1) / per_rank, t.images / t.step_s);
+    if (out->n == 0 || world > 1)
+        snprintf(out->mode, sizeof out->mode, "%s", run_config_text(run, "mode", ""));
+    point_add(out, world * per_rank, config_count(run, "batch_size", 1) / per_rank,
+              t.images / t.step_s);
     if (per_host > out->ranks_per_node)
         out->ranks_per_node = per_host;
     return STATUS_OK;
@@ -207,6 +218,7 @@ static void cell_add(const struct analysis_cell *c, struct source *out)
     if (per_host > out->ranks_per_node)
         out->ranks_per_node = per_host;
     point_add(out, c->devices, c->batch / c->devices, c->images_per_s.median);
+    out->point[out->n - 1].spread = spread_of(&c->images_per_s);
 }
 
 /* Returns `value` if it is in range, else `otherwise`. Records of earlier versions give the value
@@ -216,11 +228,20 @@ static int or_else(int64_t value, int otherwise)
     return value >= 1 && value <= COUNT_MAX ? (int)value : otherwise;
 }
 
+void source_series_name(const struct analysis *a, int64_t i, char name[SOURCE_LABEL_MAX])
+{
+    const struct analysis_series *s = &a->series[i];
+    const struct analysis_cell *last = &a->cell[s->cell[s->n - 1]];
+    snprintf(name, SOURCE_LABEL_MAX, "%.8s %.16s %.60s %.60s %s", last->mode, last->precision,
+             last->arch, last->data, analysis_scaling_str(analysis_series_scaling(a, i)));
+}
+
 enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)
 {
     const struct analysis_series *s = &a->series[i];
     const struct analysis_cell *first = &a->cell[s->cell[0]], *last = &a->cell[s->cell[s->n - 1]];
     const double *split = first->split;
+    char name[SOURCE_LABEL_MAX];
     const struct workload_config config = {
         .arch = last->arch,
         .classes = or_else(last->system.classes, 1000),
@@ -231,13 +252,42 @@ enum status source_of_analysis(const struct analysis *a, int64_t i, struct sourc
     };
     double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];
     *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
-    snprintf(out->label, sizeof out->label, "%.60s: %.8s %.16s %.60s %.60s %s", a->study,
-             last->mode, last->precision, last->arch, last->data,
-             analysis_scaling_str(analysis_series_scaling(a, i)));
+    snprintf(out->mode, sizeof out->mode, "%s", last->mode);
+    source_series_name(a, i, name);
+    snprintf(out->label, sizeof out->label, "%.40s: %.210s", a->study, name);
     TRY(workload_of(&config, &out->work));
     shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
                before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);
     for (int64_t k = 0; k < s->n; k++)
         cell_add(&a->cell[s->cell[k]], out);
     return points_sort(out, out->label);
+}
+
+enum status source_of_step(const json_t *record, struct source *out)
+{
+    const json_t *sums = json_object_get(record, "sums");
+    double batch = json_number_at(record, "batch"), size = json_number_at(record, "image_size");
+    double images_per_s = json_number_at(sums, "predicted_images_per_s");
+    double share = json_number_at(sums, "published_share");
+    char label[sizeof out->label];
+    if (!(batch >= 1 && batch <= COUNT_MAX && size >= 1 && size <= 4096 && share > 0 &&
+          share <= 1 && images_per_s > 0 && images_per_s < 1e12))
+        return status_fail(STATUS_DATA, "damaged record of 'bench step --predict': 'batch', "
+                                        "'image_size', 'predicted_images_per_s' or "
+                                        "'published_share' is missing or out of range");
+    const struct workload_config config = {.arch = json_text_at(record, "net"),
+                                           .classes = 1000,
+                                           .image_size = (int)size,
+                                           .bucket_bytes = BUCKET_BYTES_DEFAULT,
+                                           .gradient_bytes = 4,
+                                           .overlap = true};
+    *out = (struct source){
+        .predicted = true, .ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
+    snprintf(label, sizeof label, "%.60s %.20s, %.120s", config.arch,
+             json_text_at(record, "precision"), json_text_at(record, "device"));
+    text_clean(out->label, sizeof out->label, label);
+    TRY(workload_of(&config, &out->work));
+    point_add(out, 1, (int64_t)batch, images_per_s * (share < 1 ? share : SOURCE_SHARE));
+    out->point[0].spread = SOURCE_SHARE_SPREAD;
+    return STATUS_OK;
 }

@@ -134,9 +134,12 @@ void groups_compare(struct writer *w, const struct groups *all)
 static void say_speed(struct writer *w, const struct groups *groups)
 {
     const struct run *run = groups->v[0].first;
-    char amount[DIGITS_SIZE];
+    char amount[DIGITS_SIZE], recorded[512];
     digits_amount(amount, run_images_per_s(run));
-    if (run->summary)
+    if (run_recorded(run, recorded, sizeof recorded))
+        writer_headline(w, "%s: %s in run %s.", run_config_text(run, "name", "?"),
+                        *recorded ? recorded : "not complete", run->name);
+    else if (run->summary)
         writer_headline(w, "%s, %s: %s images/s (mean) in run %s; no validation.",
                         run_config_text(run, "arch", "?"), groups->v[0].precision, amount,
                         run->name);

@@ -17,15 +17,16 @@
 
 static void add_run(struct table *t, const struct run *run)
 {
-    char text[64], noise[NOISE_TEXT_MAX];
+    char text[64], noise[NOISE_TEXT_MAX], recorded[512];
+    bool other = run_recorded(run, recorded, sizeof recorded);
     const struct epoch_record *e = run_last_validated(run);
     table_add(t, "%s", run->name);
-    table_add(t, "%s", run_config_text(run, "arch", ""));
+    table_add(t, "%s", run_config_text(run, other ? "name" : "arch", ""));
     run_precision(run, text, sizeof text);
-    table_add(t, "%s", text);
-    table_add(t, "%s", run_config_text(run, "mode", "nd"));
-    table_add(t, "%" PRId64, run_config_count(run, "batch_size", 0));
-    table_add(t, "%" PRId64, run->n_epochs);
+    table_add(t, "%s", other ? "\u2013" : text);
+    table_add(t, "%s", run_config_text(run, "mode", other ? "\u2013" : "nd"));
+    table_add_number(t, other ? NAN : (double)run_config_count(run, "batch_size", 0), 0);
+    table_add_number(t, other ? NAN : (double)run->n_epochs, 0);
     table_add_number(t, e ? e->val_top1 : NAN, 2);
     table_add_number(t, e ? e->val_top5 : NAN, 2);
     int64_t left_out = run_left_out(run);
@@ -35,7 +36,7 @@ static void add_run(struct table *t, const struct run *run)
         table_add(t, "%s, %" PRId64 " undecodable images skipped%s%s", state, left_out, disturbed,
                   noise);
     else
-        table_add(t, "%s%s%s", state, disturbed, noise);
+        table_add(t, "%s%s%s%s%s", state, *recorded ? ": " : "", recorded, disturbed, noise);
 }
 
 /* Returns the epoch with the best validation; NULL if no epoch was validated. */

@@ -243,8 +243,8 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
     CHECK(look_for_run(r, &found));
     if (found && !resume)
         CHECK(status_fail(STATUS_USAGE,
-                          "'%s' already holds a run; resume it with --resume auto, or name "
-                          "another folder by --out",
+                          "'%s' already holds a run; name another folder by --out, or resume a "
+                          "training with --resume auto",
                           dir));
     CHECK(found ? record_continue(r, info, step, epoch) : record_begin(r, info));
     /* The record is open: sets the observer, and calls its function `begin`. */

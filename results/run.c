@@ -375,6 +375,18 @@ const json_t *run_config(const struct run *run, const char *key)
     return json_object_get(json_object_get(run->info, "config"), key);
 }
 
+bool run_recorded(const struct run *run, char *out, size_t size)
+{
+    const char *name;
+    json_t *value;
+    *out = '\0';
+    json_object_foreach(json_object_get(run->summary, "metrics"), name, value)
+    {
+        text_join(out, size, ", ", "%s %.5g", name, json_number_value(value));
+    }
+    return run_config(run, "command") != NULL;
+}
+
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise)
 {
     return json_text_or(json_object_get(run->info, "config"), key, otherwise);

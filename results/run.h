@@ -75,6 +75,10 @@ const struct epoch_record *run_reached(const struct run *run);
 /* Returns a setting of run.json's "config", or NULL if it is absent. */
 const json_t *run_config(const struct run *run, const char *key);
 
+/* Returns whether `ampscale record` made the run, and writes its metrics, "images_per_s 512.3, loss
+ * 0.5"; "" if the run is incomplete. */
+bool run_recorded(const struct run *run, char *out, size_t size);
+
 /* Return a setting as text or as a count, or `otherwise` if the setting is absent or has another
  * type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);

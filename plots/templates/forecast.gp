@@ -1,9 +1,10 @@
 # Draws three panels against the number of ranks: throughput and efficiency side by side, and below
 # them the parts of a step. Table 1 has the forecasts. Its columns are ranks, images per second,
-# efficiency in percent, images per second of slow and of fast steps, and then where the parts
-# compute, stragglers, exposed communication and input end, in percent of a step. Tables 2
-# (calibration points) and 3 (held-out points) have the first three of these columns.
-height = 1335
+# efficiency in percent, the lower and the upper end of the 95 % interval of images per second, and
+# then where the parts compute, stragglers, exposed communication and input end, in percent of a step.
+# Tables 2 (calibration points) and 3 (held-out points) have the first three of these columns.
+note = strlen(assumed) ? 'assumed, not measured: '.assumed : ''
+height = 1335 + (strlen(assumed) ? 45 : 0)
 from_top(y) = 1 - 1.0 * y / height
 blue = word(hues, 1)
 orange = word(hues, 2)
@@ -45,6 +46,8 @@ do for [f in formats] {
             noborder fc rgb shade
     }
     set label 2 legend[1] at screen 0.025,from_top(80) left @grey_small
+    set label 3 note at screen 0.025,from_top(1345) left textcolor rgb '#505050' \
+        font sprintf(',%.0f', fitting(strlen(note), 1520))
     set tmargin at screen from_top(120)
     set bmargin at screen from_top(610)
     set lmargin at screen 0.11
@@ -52,8 +55,9 @@ do for [f in formats] {
     eval dressed
     set ylabel 'Images per second'
     set logscale y 10
-    set yrange [rate_low:rate_high]
+    set yrange [y_low1:y_high1]
     set ytics autofreq @marks
+    if (strlen(y_ticks1)) { eval('set ytics ('.y_ticks1.') '.marks) }
     plot \
         table('1') using 1:4:5 with filledcurves fs solid 0.25 noborder lc rgb blue notitle, \
         ideal * x with lines lw 1.5 dt (3,4) lc rgb '#505050' notitle, \
@@ -71,6 +75,8 @@ do for [f in formats] {
     set yrange [0:112]
     set ytics 0,20,100 @marks
     plot \
+        table('1') using 1:(is_predicted ? NaN : $3 * $4 / $2):($3 * $5 / $2) with filledcurves \
+            fs solid 0.25 noborder lc rgb blue notitle, \
         100 with lines lw 1.5 dt (3,4) lc rgb '#505050' notitle, \
         table('1') using 1:3 with lines lw 3 lc rgb blue notitle, \
         (has_fitted ? table('2') : table('1')) using 1:(has_fitted ? $3 : NaN) with points pt 7 \
@@ -94,10 +100,11 @@ do for [f in formats] {
     eval legend_at(712)
     plot \
         for [k = 1:is_shaded] NaN with boxes fs solid 1 lc rgb shade title 'beyond what was measured', \
-        for [k = 1:has_spread] NaN with boxes fs solid 0.25 lc rgb blue title 'p5 to p95 of steps', \
+        for [k = 1:has_spread] NaN with boxes fs solid 0.25 lc rgb blue title '95 % interval', \
         NaN with lines lw 1.5 dt (3,4) lc rgb '#505050' title 'ideal', \
         NaN with lines lw 3 lc rgb blue title 'forecast', \
-        for [k = 1:has_fitted] NaN with points pt 7 ps 1.3 lc rgb '#000000' title 'measured', \
+        for [k = 1:has_fitted] NaN with points pt 7 ps 1.3 lc rgb '#000000' \
+            title (is_predicted ? 'predicted step' : 'measured'), \
         for [k = 1:has_held_out] NaN with points pt 12 ps 1.7 lw 3 lc rgb orange title 'measured, held out'
     eval legend_at(1245)
     plot for [p in has_parts] NaN with boxes fs solid 1 lc rgb word(end_colours, p + 0) title part_end[p + 0]

@@ -77,6 +77,14 @@ assert all(k["dram_bytes"] <= k["read_bytes"] + k["written_bytes"] for k in kern
 assert record["rates"]["bytes_per_s"] == 4.3e12
 PY
 
+# A forecast starts from the same step, by name or from the record.
+expect 0 "${small[@]}" --json
+cp out step.json
+expect 0 predict step.json --network 2,50 --ranks 8
+cp out from_record
+expect 0 predict --gpu h200 -a resnet18 -b 16 --precision amp --network 2,50 --ranks 8
+cmp -s out from_record || fail "--gpu gives another forecast than the record of the step: $(<out)"
+
 expect_error 1 "'NVIDIA H200' has no memory for another" bench step --predict h200 -b 65536
 
 # A GPU without measured rates or published results.

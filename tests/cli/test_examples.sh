@@ -46,12 +46,14 @@ full    0 ampscale study quick --print >my.json
 reduced 0 ampscale study quick --out runs/study => --only nd-fp32-resnet8-synthetic-.*/r1 --no-report -q
 full    0 ampscale watch runs/study --once
 full    0 ampscale report runs/study -o study.md --no-figures
-parsed  0 ampscale predict runs/study/analysis.json:5 --fit --ranks 2..64 --out plots/forecast
-full    0 ampscale predict runs/first --network 5,12 --ranks 2..64
-full    0 ampscale predict results/published/hal_v100.csv:feb --fit-up-to 8 --ranks 2..256
+parsed  0 ampscale predict --gpu h100 --precision amp --network 2,50 --intra 5,350 --ranks-per-node 8 --ranks 8..64 --out plots/forecast
+full    0 ampscale predict runs/two --network 5,12 --ranks 2..64
+full    0 ampscale predict results/published/hal_v100.csv:feb --fit-up-to 32 --ranks 2..256
 full    0 ampscale compare gate/base gate/new
 full    0 ampscale compare --record history gate/base
 full    0 ampscale compare --history history --record history --junit gate.xml gate/new
+full    0 ampscale record --name resnet50 --metric "images_per_s=([0-9.]+) img/s" --out runs/new/r1 -- ./train.sh
+full    0 ampscale record --out runs/sleep -- sleep 0.1
 full    0 ampscale trend history
 full    0 ampscale trend history --threshold 1 --out plots/trend
 reduced 0 ampscale accept --spec cpu --out results/node1 => --level 1 --only allreduce
@@ -138,6 +140,7 @@ ln -s "$source_dir/tests" tests
 mkdir results && ln -s "$source_dir/results/published" results/published
 . "$source_dir/tests/cli/made_runs.sh"
 printf 'node1 slots=8\nnode2 slots=8\n' >nodes.txt
+printf '#!/bin/sh\necho 512.3 img/s\n' >train.sh && chmod +x train.sh
 make_runs gate/base 0 && make_runs gate/new 0.1 # as scripts/interleave leaves them
 
 # Every command has two or three examples, and a family shows its first commands.

@@ -51,7 +51,8 @@ try 0 watch --once "$evil-one"
 try 0 watch --once "$evil-two"
 try 5 compare "$evil-one" "$evil-two"
 mkdir files
-try 5 compare "$evil-one" "$evil-one" --markdown files.md --junit files.xml --json -o files.json
+cp -r "$evil-one" "$evil-copy" && sed -i -E 's/("started_s": )[0-9]/\19/' "$evil-copy/run.json"
+try 5 compare "$evil-one" "$evil-copy" --markdown files.md --junit files.xml --json -o files.json
 what="compare's files" clean files.md files.xml files.json
 for format in mlperf prometheus csv tensorboard; do
     try 0 export "$evil-two" --format "$format" --out files

@@ -171,24 +171,68 @@ grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not 
 
 # --- predict -------------------------------------------------------------------------------------
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
-has out 'fitted *to 5 points, up to 32 ranks'
+has out '^fit *to 5 points, up to 32 ranks'
+has out '^fitted .*latency between nodes'
 count 5 out ' fitted$'
 count 1 out '^ *64 .* held out$'
-awk '$1 == 128 && $3 < 65 { found = 1 } END { exit !found }' out || fail "the forecast for 128 ranks has no efficiency below 65 %"
+awk '$1 == 128 && NF > 8 && $5 < 65 { found = 1 } END { exit !found }' out || fail "the forecast for 128 ranks has no efficiency below 65 %"
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
 if command -v gnuplot >/dev/null; then
     expect 0 plot drawn/predict.json --out again --format svg
     cmp -s drawn/forecast.svg again/forecast.svg || fail "the figure that plot draws from the record differs"
 fi
 # The storage delivers only half of the images per second that 64 GPUs need.
-expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
+expect 5 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
 awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out || fail "storage is not the limit: $(<out)"
-expect 0 predict $nd $dp --fit --ranks 4 # runs on 1 and 2 devices
+# Points outside the interval: one line, with --json too, which marks them.
+code=0
+"$program" predict "$hal:feb" --fit-up-to 16 --ranks 64 --json >out 2>err || code=$?
+[[ $code == 5 && $(wc -l <err) == 1 ]] || fail "a forecast that measurements refute exits with $code: $(<err)"
+has err 'does not hold: .*: 2 of 2 held-out points lie outside .* [+]17.8 points of efficiency, at 64 ranks; '
+count 2 out '"outside": true'
+expect 0 predict $nd $dp --fit --ranks 2..4 --ranks-per-node 4 # runs on 1 and 2 devices
+lacks out 'between nodes'
 [[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "the forecast does not have two measured points: $(<out)"
-expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
+run predict "s/analysis.json:dp fp32 resnet8 dummy weak" --network 20,1 --ranks 4,8 --ranks-per-node 8
 has out '^tiny: dp fp32 resnet8 dummy weak$'
-count 2 out ' calibration point$| held out$'
-expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
+count 2 out ' calibration point$| held out'
+# Modes of one process stay on their node, whether a study or a run was measured.
+for source in s/analysis.json s/analysis.json:1 "$nd" "$dp"; do
+    expect_error 2 " is one process, and a node has " predict "$source" --network 20,1 --ranks 4,8
+done
+expect_error 2 "no series 'x': 's/analysis.json' has 1 series: append a colon and the number or name of one: 1 'dp fp32 resnet8 dummy weak'" predict s/analysis.json:x --network 20,1
+# A recorded study on one host: its series by name; nothing about several nodes was measured.
+recorded=$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json
+expect_error 2 "has 16 series: append a colon and the number or name of one: 1 'dp fp32 resnet8 synthetic weak', 2 'dp" predict "$recorded" --fit
+expect 0 predict "$recorded:ddp fp32 resnet8 synthetic weak" --fit --ranks 2..64
+has out '^assumed *not measured: .*latency between nodes 500 us, bandwidth between nodes 5 GB/s'
+lacks out '^(known|fitted).*between nodes'
+cp out by_name.txt
+expect 0 predict "$recorded:5" --fit --ranks 2..64
+cmp -s out by_name.txt || fail "a series has another forecast by name than by number"
+expect_error 2 "mode dp is one process" predict "$recorded:1" --network 5,12 --ranks 2..256
+# Two ranks that share one host reach a third of the efficiency: more ranks do not reach more.
+awk '/"name"/ { cell = $2 } cell ~ /"ddp-fp32-resnet8-synthetic-weak-2x32"/ && !done && /"(median|low|high)"/ {
+    sub(/[0-9.]+/, 1300, $2); done = ++n == 3 } { print }' "$recorded" >shared.json
+expect 0 predict shared.json:5 --fit --ranks 2..64
+awk '$1 ~ /^[0-9]+$/ && NF > 8 { if ($5 > 35 || (seen && $5 > before)) bad = 1; before = $5; seen++ }
+    END { exit bad || seen != 6 }' out || fail "the efficiency rises with ranks: $(<out)"
+# A predicted step instead of a measurement.
+cat >step.json <<'END'
+{"schema": 1, "bench": "step_predict", "device": "a GPU", "net": "resnet50", "batch": 256, "image_size": 224,
+ "precision": "amp", "sums": {"predicted_images_per_s": 10000.0, "published_share": 0.8}}
+END
+expect 0 predict step.json --network 2,50 --ranks 1..64
+has out '^The time of the step is predicted, not measured.$'
+has out '^assumed *not measured: time of an image 0.125 ms'
+has out ' 1 +8000.0 .*predicted, not measured$'
+awk '$1 == 64 && NF > 8 { found = $3 < 0.8 * $2 && $4 > 1.25 * $2 } END { exit !found }' out || fail "the interval has no error of the predicted step: $(<out)"
+sed 's/0.8}/0}/' step.json >damaged.json
+expect_error 5 "'published_share' is missing or out of range" predict damaged.json --network 2,50
+expect_error 2 "exclude each other" predict --gpu h100 step.json --network 2,50
+expect_error 2 "--precision need --gpu" predict step.json --precision amp --network 2,50
+expect_error 2 "unknown GPU 'h300'" predict --gpu h300 --network 2,50
+expect_error 5 "no run in 'nosuch'" predict nosuch
 expect_error 5 "have 1 ranks" predict $nd $nd --network 20,1
 expect_error 2 'no measurement to start from' predict --fit
 expect_error 2 'known: feb, may' predict "$hal:june" --fit
@@ -225,7 +269,7 @@ expect 5 compare --pair always base same
 has out 'did not take turns'
 expect 5 compare --markdown x.md --junit x.xml base other
 has out "config.batch_size: '32' in the first run of BASE, '64' in another"
-has x.md '^\| config.batch\\_size \| 32 \| 64 \|$'
+has x.md '^\| resnet18 \| config.batch\\_size \| 32 \| 64 \| .*\| refused \|$'
 has x.xml 'message="the runs differ in config.batch_size \(32 / 64\)'
 expect 0 compare --allow-different config.batch_size base other
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
@@ -258,7 +302,12 @@ has err '^ampscale: [0-9] of [0-9] metrics are inconclusive: .*; give about [0-9
 cp -r same noisy
 echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >noisy/r2/summary.json
 expect 0 compare base noisy
-has out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+count 2 out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+expect 0 compare --json --markdown x.md --junit x.xml --benchmark-action x.bench base noisy
+has <(tr -d ' \n' <out) '"disturbed":\{"base":0,"new":1\},"alpha"'
+has x.md '^\*\*passed: .*; disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW\*\*$'
+has x.xml 'name="disturbed" value="0 of 9 runs of BASE, 1 of 9 of NEW"'
+has x.bench 'runs, of which 0 and 1 were disturbed"'
 expect 0 report noisy -o noisy.md --no-figures
 count 1 noisy.md 'complete, disturbed: 9.0 % of the steps'
 has noisy.md '^Quality of the data: .* 9 runs: 1 disturbed by other work, 8 without a record of it'
@@ -271,12 +320,15 @@ has out '^resnet18.*9 and 9 runs$'
 cp -r same cut && rm cut/r6/summary.json && echo '{}' >cut/r98.failed # as a study records a failed run
 expect 5 compare --markdown x.md --junit x.xml base cut
 has out '2 of 10 runs of NEW are incomplete'
-has x.md '^Incomplete: 2 of 10 runs of NEW are incomplete'
+has x.md '\| 2 of 10 runs of NEW are incomplete, for example .* \|$'
 has x.xml 'message="2 of 10 runs of NEW are incomplete'
 
 # Other programs read the files of a comparison.
 expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
-has x.md '\| `images_per_s` \| .* \| \*\*REGRESSION\*\* \|'
+has x.md '\| images\\_per\\_s \| .* \| REGRESSION \|'
+[[ $(sed -n 3p x.md) == '**REGRESSION: 2 regressions, '* ]] || fail "x.md does not begin with the verdict: $(head -n 5 x.md)"
+lacks x.md 'equivalent \|$'
+
 ! command -v python3 >/dev/null || python3 - <<'PY' || fail "other programs cannot read the files"
 import json, xml.etree.ElementTree as tree
 suite = tree.parse("x.xml").getroot().find("testsuite")
@@ -296,8 +348,10 @@ expect 1 compare --json -o no/such/folder.json base slow
 
 # Runs are recorded in a history, and compared with its accepted runs.
 expect_error 5 "'ampscale compare --record history RUNS' begins one" compare --history history same
-expect 0 compare --history history --record history base
-has out "'history' had no history yet: these runs are its first"
+expect 0 compare --history history --record history --markdown x.md base
+has x.md 'resnet18 \|.* 0 of 0 runs in .history. are accepted'
+has out "  not compared, begins a base: .* 0 of 0 runs in 'history' are accepted"
+has out '^not compared, begins a base: 0 regressions$'
 expect 0 compare --history history --record history same
 expect 3 compare --history history --record history slow
 count 18 history/history.jsonl '"accepted":true'
@@ -305,7 +359,8 @@ count 9 history/history.jsonl '"accepted":false'
 expect 3 compare --history history --last 7 slow
 has out '7 and 9 runs'
 expect 5 compare --history history other
-has out "none of 27 runs in 'history' was accepted and has the same configuration"
+has err "^ampscale: nothing to compare with: apart from the new runs, 0 of 27 runs in 'history' are accepted .*; the nearest has config.batch_size '32' there, '64' now; --record with the same folder begins a new base, --allow-different NAME ignores a field$"
+[[ $(wc -l <history/history.jsonl) == 27 ]] || fail "a comparison that was not asked to record did"
 expect_error 5 "nothing is recorded" compare --record history cut
 expect_error 2 "give new runs only" compare --history history base -- same
 # A history of an earlier version lacks the mean, which then is not gating.
@@ -325,6 +380,67 @@ for change in 's/.*/[]/' 's/"accepted":true/"accepted":1/' 's/"images_per_s":[0-
     ! cmp -s history/history.jsonl damaged/history.jsonl || fail "'$change' changes nothing"
     expect_error 5 "line 2: not an entry of a history" compare --history damaged same
 done
+
+expect 0 compare --record shaky noisy
+count 1 shaky/history.jsonl '"disturbed":true'
+expect 0 compare --history shaky same
+has out '^passed: .*disturbed by other work: 1 of 9 runs of BASE, 0 of 9 of NEW$'
+
+# After a change of the machine, of a library or of a setting, the same command begins a new base,
+# and compares with it from the second commit on. A base grows until it has five runs.
+machine='"host": {"kernel": "6.1"}, "libraries": {"oneDNN": "3.4"},'
+started=1700000000
+# fresh DIR [EDIT]: gives the runs new start times, and edits their run.json.
+fresh() {
+    for run in "$1"/r*/run.json; do
+        sed -i -E "s/(\"schema\": 1,)( \"started_s\": [0-9]+,)?/\1 \"started_s\": $((started++)),/; ${2-}" "$run"
+    done
+}
+gate() { expect "$1" compare --history guarded --record guarded --junit x.xml "$2"; }
+make_runs first 0 && fresh first "s/\"config\"/$machine &/"
+cp -r first second && fresh second
+gate 0 first
+gate 0 second
+has out '^passed: '
+for change in 's/6.1/6.2/' 's/3\.4/3.5/' 's/"batch_size": 32/"batch_size": 64/' 's/"arch"/"precision": "bf16", &/'; do
+    for turn in 1 2 3 4; do
+        rm -rf commit && cp -r first commit
+        ((turn > 2)) || rm -r commit/r[4-9]
+        fresh commit "$change"
+        gate 0 commit
+        case $turn in
+        1) has out 'begins a base: .*; the nearest has (host|libraries|config)\.[a-zA-Z_.]+ .* there, .* now' ;;
+        2) has out 'begins a base: .* 3 of [0-9]+ runs' ;;
+        *) has out '^passed: ' ;;
+        esac
+        ((turn > 2)) || has x.xml '<skipped'
+    done
+    rm -rf commit && cp -r first commit && fresh commit "$change"
+    sed -i -E 's/"total_s":[0-9.]+/"total_s":0.2/' commit/r*/steps.jsonl
+    gate 3 commit
+done
+
+# A ratio to values of 0 has no interval.
+for side in zeros1 zeros2; do
+    cp -r first $side && fresh $side
+    for i in {1..9}; do
+        printf '{"epoch":0,"steps":20,"lr":0.1,"train_images":640,"train_loss":1,"train_top1":0,"train_top5":0,"val_images":100,"val_loss":1,"val_top1":%s,"val_top5":1,"best_top1":1,"images_per_s_mean":1,"images_per_s":1,"images_per_s_p5":1,"images_per_s_p95":1,"images_per_s_wall":1,"train_s":1,"val_s":1,"checkpoint_s":0,"bytes_per_s":0,"files_per_s":0,"decode_ms":0,"bad_images":0,"elapsed":1}\n' \
+            $((i % 3)) >$side/r$i/epochs.jsonl
+    done
+done
+expect 5 compare zeros1 zeros2
+has err 'val_top1 of .* is 0 in runs of BASE, so that no ratio to BASE has an interval; leave it out by --metric$'
+lacks err 'nan'
+
+# The same runs on both sides, under whatever path, are refused.
+expect_error 2 "'first/r1' of BASE and 'first/r1' of NEW are the same run; give each run once" compare first first
+ln -s first alias
+expect_error 2 "are the same run" compare first alias
+expect_error 2 "are the same run" compare first/r* -- "$PWD"/alias/r[1-7]
+mkdir twin && cp -r first/r1 twin && ln -s r1 twin/latest
+expect_error 2 "are the same run" compare --record doubled twin
+[[ ! -e doubled ]] || fail "a run that was given twice was recorded"
+expect_error 2 "are the same run" compare s s
 
 # A run that has its start time counts once, however often it is recorded.
 cp -r same timed

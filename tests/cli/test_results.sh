@@ -33,6 +33,7 @@ diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/reference/conventions.md" 
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
 make_runs base 0
 make_runs slow 10
+make_runs same 0.1
 "$program" data synth --out images --classes 2 --train 2 --val 2 --size 40 2>err >out || fail "data synth failed: $(cat err)"
 [[ ! -s err && $(<out) == "images: 2 classes"* ]] || fail "data synth prints: $(cat err out)"
 "$program" compare --record history base >/dev/null
@@ -51,7 +52,7 @@ declare -A args=(
     ["bench profile"]="-" # not run, because it needs a GPU
     ["bench step"]="${step[*]} --peak peak.json"
     ["bench throughput"]="-" # trains
-    [compare]="base base"
+    [compare]="base same"
     ["data scan"]="images"
     [info]=""
     [pair]="-" # not run, because it needs the ranks of a job

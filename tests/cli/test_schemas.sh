@@ -64,15 +64,17 @@ save policy info --policy amp --json
 save policy-fp32 info --arch vgg11_bn --policy fp32 --json
 
 # Files derived from runs.
-for i in 1 2 3 4 5 6; do
+for i in {1..12}; do
     cp -r records/plain "r$i"
+    sed -i -E "s/(\"started_s\": [0-9]+)[^,]*/\1.$((i + 10))/" "r$i/run.json"
 done
-expect 0 compare --json -o records/compare.json --benchmark-action records/action.json r1 r2 r3 r4 r5 r6 -- r1 r2 r3 r4 r5 r6
+expect 0 compare --json -o records/compare.json --benchmark-action records/action.json r{1..6} -- r{7..12}
 expect 5 compare --json -o records/few.json r1 -- r2
+expect 0 record --commit 1a2b --metric 'loss=([0-9])' --out records/recorded -- echo loss 3
 run compare --json -o records/refused.json r1 -- records/amp
 expect 5 compare --record records/history r1 r2
 expect 0 trend records/history --json -o records/trend.json
-expect 0 predict r1 --network 10,1 --out records/predict
+expect 0 predict r1 --network 10,1 --ranks 2,4 --ranks-per-node 4 --out records/predict
 expect 0 amp-report -a resnet8 --image-size 32 --classes 4 --threads 1 --batches 1 --out records/amp-report
 
 # A study in which a run fails, and an acceptance test on several nodes.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The verdict on a metric, and its ratio within 0.1 %; a ratio of 0 ends a list. */
 struct wanted {
@@ -128,9 +129,16 @@ static void test_deciding_runs(void **state)
                                  .new.n = 12,
                                  .threshold = exp(0.03) - 1,
                                  .is = {.ratio = 1, .low = exp(-0.08), .high = exp(0.08)}};
-    assert_int_equal(compare_deciding_runs(&one), 146);
+    struct compare_report report = {.alpha = 0.01, .family = 2};
+    assert_int_equal(compare_deciding_runs(&report, &one), 146);
     one.is.ratio = exp(0.0299); /* so close to the threshold that no number of runs would decide */
-    assert_int_equal(compare_deciding_runs(&one), COMPARE_RUNS_MANY);
+    assert_int_equal(compare_deciding_runs(&report, &one), COMPARE_RUNS_MANY);
+    /* The interval contains only regressions, and 14 runs make one of 1e5 metrics significant. */
+    one.is = (struct compare_estimate){.ratio = exp(0.5), .low = exp(0.4), .high = exp(0.6)};
+    report.family = 100000;
+    assert_int_equal(compare_deciding_runs(&report, &one), 14);
+    one.is = (struct compare_estimate){.ratio = 0.5, .low = NAN, .high = NAN};
+    assert_int_equal(compare_deciding_runs(&report, &one), 0);
 }
 
 /* The smallest possible p is 2 / C(2n, n) with n runs a side, and 2 / 2^n with n pairs. */
@@ -149,11 +157,11 @@ static void test_enough_repeats(void **state)
         assert_int_equal(compare_enough_repeats(&reports[i].report), reports[i].enough);
 }
 
-/* Enough repeats, but no outcome has a p below alpha after Holm's correction. */
+/* Enough repeats, but no outcome has a p below alpha: the smallest possible one is 2 / 48620. */
 static void test_few(void **state)
 {
     struct fixture *f = *state;
-    f->config.alpha = 0.0001;
+    f->config.alpha = 4e-5;
     const struct compare_report *r = made(f, &(struct made){.slower = 0.5}, REPEATS);
     expect(r, METRIC_STEP, COMPARE_FEW);
     assert_false(compare_passed(r));
@@ -260,6 +268,30 @@ static void test_decoding(void **state)
     assert_string_equal(difference(&f->report, "config.decode", "new"), "exact");
 }
 
+/* Comparing a run with itself would always pass. A run is the same in its own folder, through a
+ * link, and as a copy that has its start time; on one side, it may not count twice either. */
+static void test_same_runs(void **state)
+{
+    struct fixture *f = *state;
+    char link[SCRATCH_MAX + 64];
+    make_side(f, 0, "base", &(struct made){.first_s = 1000}, REPEATS);
+    make_side(f, 1, "base", &(struct made){.first_s = 1000}, REPEATS);
+    assert_int_equal(compare(f), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "/base/r1' of NEW are the same run"));
+    make_side(f, 1, "copy", &(struct made){.first_s = 1000}, REPEATS);
+    assert_int_equal(compare(f), STATUS_USAGE);
+    make_side(f, 0, "untimed", &(struct made){0}, REPEATS);
+    snprintf(link, sizeof link, "%s/link", f->dir);
+    assert_int_equal(symlink(f->side[0], link), 0);
+    set_side(f, 1, "link");
+    assert_int_equal(compare(f), STATUS_USAGE);
+    make_side(f, 1, "new", &(struct made){0}, REPEATS);
+    expect_ok(compare(f));
+    snprintf(link, sizeof link, "%s/new/latest", f->dir);
+    assert_int_equal(symlink("r9", link), 0);
+    assert_int_equal(compare(f), STATUS_USAGE);
+}
+
 static void make_cell(struct fixture *f, int side, const char *study, const char *cell,
                       double slower)
 {
@@ -325,6 +357,39 @@ static void test_formats(void **state)
     }
 }
 
+/* However many cells there are, a Markdown file begins with the verdict, the commits and the hosts,
+ * has the regressions before the rest, and fits in a comment. */
+static void test_markdown_size(void **state)
+{
+    enum { CELLS = 500 };
+    struct fixture *f = *state;
+    struct compare_report r = {
+        .cell = calloc(CELLS, sizeof *r.cell),
+        .n_cells = CELLS,
+        .side = {{.runs = 40, .commits = "1a2b"}, {.runs = 41, .hosts = "node7"}},
+        .verdicts = {[COMPARE_REGRESSION] = 1}};
+    for (int i = 0; i < CELLS; i++) {
+        struct compare_cell *c = &r.cell[i];
+        snprintf(c->name, sizeof c->name, "cell_%d", i);
+        c->n_results = 2;
+        c->result[1].verdict = COMPARE_EQUIVALENT;
+        c->result[0].verdict = i < CELLS - 1 ? COMPARE_BETTER : COMPARE_REGRESSION;
+    }
+    expect_ok(compare_write(&r, &(struct compare_files){.markdown = scratch_path(f->dir, "x")}));
+    size_t size;
+    char *text = scratch_read(f->dir, "x", &size);
+    assert_in_range(size, 14000, COMPARE_MARKDOWN_MAX);
+    const char *verdict = strstr(text, "**REGRESSION: 1 regression**"),
+               *base = strstr(text, "| BASE | 40 | 1a2b |  |"),
+               *new = strstr(text, "| NEW | 41 |  | node7 |"),
+               *worst = strstr(text, "| cell\\_499 |"), *other = strstr(text, "| cell\\_0 |");
+    assert_true(verdict && base > verdict && new > base &&worst > new &&other > worst);
+    assert_non_null(strstr(text, " more rows do not fit here"));
+    assert_non_null(strstr(text, "Not shown: 500 metrics,"));
+    free(text);
+    free(r.cell);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -336,9 +401,11 @@ int main(void)
         TEST(test_missing_accuracy),
         TEST(test_refused),
         TEST(test_decoding),
+        TEST(test_same_runs),
         TEST(test_studies),
         TEST(test_damaged),
         TEST(test_formats),
+        TEST(test_markdown_size),
         cmocka_unit_test(test_deciding_runs),
         cmocka_unit_test(test_enough_repeats),
     };

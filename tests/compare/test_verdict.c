@@ -2,6 +2,9 @@
  * once. */
 #include "made.h"
 
+#include "compare/significance.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 /* Both sides drift by 30 % from run to run, far more than their difference of 5 %. */
@@ -90,10 +93,10 @@ static void test_roles(void **state)
     expect(r, METRIC_JOULES, COMPARE_REGRESSION);
 }
 
-/* Holm's method multiplies the smallest of four p by 4, and the largest by 1. With the second
- * alpha, a single metric would be significant, but the smallest of four p, times 4, is above
- * alpha. */
-static void test_holm(void **state)
+/* Hochberg's method multiplies the largest of four p by 1, and the third and so those below it by
+ * 2: R's p.adjust(c(p, p, p, q), "hochberg"). With the second alpha, a single metric would be
+ * significant, but not one of the four. */
+static void test_hochberg(void **state)
 {
     struct fixture *f = *state;
     f->config = compare_defaults();
@@ -103,11 +106,87 @@ static void test_holm(void **state)
     assert_int_equal(r->family, 4);
     /* the largest of the four p is multiplied by 1 */
     expect_near(top1->corrected_p, top1->is.p, 1e-12);
-    expect_near(result(r, METRIC_IMAGES_PER_S)->corrected_p, 4 * 2.0 / 48620, 1e-12);
-    f->config.alpha = 3.5 * 2.0 / 48620;
+    expect_near(result(r, METRIC_IMAGES_PER_S)->corrected_p, 2 * 2.0 / 48620, 1e-12);
+    f->config.alpha = 1.5 * 2.0 / 48620;
     expect_ok(compare(f));
     assert_int_equal(r->verdicts[COMPARE_REGRESSION], 0);
-    expect(r, METRIC_IMAGES_PER_S, COMPARE_FEW);
+    expect(r, METRIC_IMAGES_PER_S, COMPARE_INCONCLUSIVE);
+}
+
+static double uniform(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 11) / 9007199254740992.0;
+}
+
+enum { EIGHT = 8, STUDY_METRICS = 2 };
+
+/* Adds a cell with two gating metrics of eight runs a side, whose new values are all lower if
+ * `slower`, and random otherwise. If `alike`, both metrics order the runs alike. */
+static void add_cell(struct compare_report *r, bool slower, bool alike, uint64_t *state)
+{
+    struct compare_cell *c = &r->cell[r->n_cells++];
+    *c = (struct compare_cell){.n_results = STUDY_METRICS};
+    double x[EIGHT], y[EIGHT];
+    struct mann_whitney test;
+    for (int k = 0; k < STUDY_METRICS; k++) {
+        for (int i = 0; i < EIGHT && (k == 0 || !alike); i++) {
+            x[i] = uniform(state) + slower;
+            y[i] = uniform(state);
+        }
+        expect_ok(mann_whitney(x, EIGHT, y, EIGHT, &test));
+        struct compare_result *result = &c->result[k];
+        result->metric = METRIC_IMAGES_PER_S;
+        result->base.n = result->new.n = EIGHT;
+        result->base.max = result->decides = true;
+        result->is = result->sides =
+            (struct compare_estimate){.ratio = 0.9,
+                                      .low = 0.8,
+                                      .high = slower ? 0.95 : 1.1,
+                                      .p = test.p,
+                                      .exact = true,
+                                      .least_p = mann_whitney_least(EIGHT, EIGHT)};
+    }
+}
+
+/* Compares two made studies of eight repeats, and returns the number of regressions. */
+static int judge_study(int cells, int slower, bool alike, uint64_t *state)
+{
+    struct compare_report r = {.alpha = 0.01, .cell = calloc((size_t)cells, sizeof *r.cell)};
+    for (int i = 0; i < cells; i++)
+        add_cell(&r, i < slower, alike, state);
+    expect_ok(judge_report(&r));
+    assert_int_equal(r.verdicts[COMPARE_FEW], 0);
+    int regressions = r.verdicts[COMPARE_REGRESSION];
+    free(r.cell);
+    return regressions;
+}
+
+/* With eight repeats, a slower cell is found in a study of up to 64 gating metrics, and if all
+ * cells are slower, in a study of any size. */
+static void test_studies_of_eight(void **state)
+{
+    uint64_t random = 1;
+    (void)state;
+    assert_int_equal(judge_study(24, 1, true, &random), 2);
+    assert_int_equal(judge_study(32, 1, true, &random), 2);
+    assert_int_equal(judge_study(100, 100, true, &random), 200);
+    assert_int_equal(judge_study(100, 80, true, &random), 160);
+}
+
+/* Of comparisons of equal studies, whose cells are independent, at most 1 % raise a false alarm;
+ * 3 standard errors are allowed for. */
+static void test_false_alarms(void **state)
+{
+    enum { TRIALS = 500 };
+    uint64_t random = 7;
+    (void)state;
+    for (int alike = 0; alike < 2; alike++) {
+        int alarms = 0;
+        for (int i = 0; i < TRIALS; i++)
+            alarms += judge_study(24, 0, alike, &random) > 0;
+        assert_true(alarms <= 0.01 * TRIALS + 3 * sqrt(0.01 * 0.99 * TRIALS));
+    }
 }
 
 /* Storage that stalls in every tenth step makes runs four times slower. The median step does not
@@ -138,8 +217,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_pairs), TEST(test_no_turns), TEST(test_few_pairs),
-        TEST(test_roles), TEST(test_holm),     TEST(test_stalls),
+        TEST(test_pairs),
+        TEST(test_no_turns),
+        TEST(test_few_pairs),
+        TEST(test_roles),
+        TEST(test_hochberg),
+        TEST(test_stalls),
+        cmocka_unit_test(test_studies_of_eight),
+        cmocka_unit_test(test_false_alarms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

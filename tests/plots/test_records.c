@@ -28,16 +28,24 @@
 #define SMALL       SIZE("0.25", "true", "0.5", "0.75")
 #define LARGE       SIZE("8", "false", "0.75", "0.5")
 
-#define FORECAST_OF(ranks, rate, p5, p95)                                                          \
-    "{\"ranks\":" ranks ",\"images_per_s\":" rate ",\"efficiency\":90,\"step_s\":0.5,"             \
-    "\"step_p5_s\":" p5 ",\"step_p95_s\":" p95 ",\"compute_s\":0.25,\"straggler_s\":0.125,"        \
-    "\"exposed_s\":0.125,\"input_s\":0}"
-#define FORECAST(ranks, rate) FORECAST_OF(ranks, rate, "0.25", "1")
+#define FORECAST_OF(ranks, rate, interval)                                                         \
+    "{\"ranks\":" ranks ",\"images_per_s\":" rate "," interval                                     \
+    "\"efficiency\":90,\"step_s\":0.5,\"step_p5_s\":0.4,\"step_p95_s\":0.6,\"compute_s\":0.25,"    \
+    "\"straggler_s\":0.125,\"exposed_s\":0.125,\"input_s\":0}"
+#define FORECAST(ranks, rate) FORECAST_OF(ranks, rate, "\"low\":90,\"high\":360,")
+#define OLD_FORECAST          FORECAST_OF("2", "100", "")
 #define MEASURED(ranks, rate, held)                                                                \
     "{\"ranks\":" ranks ",\"images_per_s\":" rate ",\"efficiency\":100,\"held_out\":" held "}"
 #define PREDICT(forecasts, points)                                                                 \
     "{\"schema\":1,\"record\":\"predict\",\"label\":\"a<b\",\"forecast\":[" forecasts              \
     "],\"measured\":[" points "]}"
+/* The step of the first point is predicted, and two parameters are assumed. */
+#define PREDICT_OF_STEP                                                                            \
+    "{\"schema\":1,\"record\":\"predict\",\"label\":\"a\",\"system\":{\"assumed\":\"latency <, "   \
+    "sigma\"},"                                                                                    \
+    "\"forecast\":[" OLD_FORECAST                                                                  \
+    "],\"measured\":[{\"ranks\":1,\"images_per_s\":50,\"efficiency\":100,\"held_out\":false,"      \
+    "\"predicted\":true}]}"
 #define POINT MEASURED("1", "50", "false")
 
 static enum status draw_record(const char *dir, const char *record)
@@ -72,6 +80,7 @@ static void test_tables(void **state)
         {OVERLAP CONFIG ALONE SIZES(SMALL), "overlap-01", "0.25 500 500 500 375 75 100 1\n"},
         {PREDICT(FORECAST("2", "100") "," FORECAST("4", "180"), POINT), "forecast-01",
          "\n4 180 90 90 360 50 75 100 100\n"},
+        {PREDICT(OLD_FORECAST, POINT), "forecast-01", "2 100 90 100 100 50 75 100 100\n"},
         {PREDICT(FORECAST("2", "100"), POINT "," MEASURED("4", "170", "true")), "forecast-02",
          "1 50 100\n"},
         {PREDICT(FORECAST("2", "100"), POINT "," MEASURED("4", "170", "true")), "forecast-03",
@@ -100,7 +109,7 @@ static void test_figures(void **state)
           ">backward pass on its own, without communication<", ">lowest<"}},
         {"forecast",
          PREDICT(FORECAST("2", "100") "," FORECAST("4", "180"), POINT),
-         {">a&lt;b<", ">Efficiency (%)<", ">beyond what was measured<", ">p5 to p95 of steps<",
+         {">a&lt;b<", ">Efficiency (%)<", ">beyond what was measured<", ">95 % interval<",
           ">measured<"}},
     };
     skip_without_gnuplot();
@@ -115,6 +124,22 @@ static void test_figures(void **state)
     }
     expect_no_text(*state, "forecast.svg", ">measured, held out<");
     expect_no_text(*state, "forecast.svg", ">waiting for storage<");
+}
+
+/* All throughputs are of one decade: the axis has several numbers nevertheless. A record without
+ * intervals has no band. */
+static void test_forecast(void **state)
+{
+    skip_without_gnuplot();
+    assert_int_equal(draw_record(*state, PREDICT_OF_STEP), STATUS_OK);
+    expect_text(*state, "forecast.svg", ">assumed, not measured: latency &lt;, sigma<");
+    expect_text(*state, "forecast.svg", ">predicted step<");
+    expect_no_text(*state, "forecast.svg", ">measured<");
+    expect_no_text(*state, "forecast.svg", ">95 % interval<");
+    assert_int_equal(draw_record(*state, PREDICT(FORECAST("2", "100"), POINT)), STATUS_OK);
+    expect_text(*state, "forecast.svg", ">200<");
+    expect_text(*state, "forecast.svg", ">500<");
+    expect_no_text(*state, "forecast.svg", ">assumed");
 }
 
 static void test_damaged(void **state)
@@ -146,6 +171,8 @@ static void test_damaged(void **state)
         PREDICT(FORECAST("2", "100"), ""),
         PREDICT(FORECAST("0", "100"), POINT),
         PREDICT(FORECAST("2", "1e300"), POINT),
+        PREDICT(FORECAST_OF("2", "100", "\"low\":0,\"high\":200,"), POINT),
+        PREDICT(FORECAST_OF("2", "100", "\"low\":90,"), POINT),
         PREDICT(FORECAST("2", "100"), MEASURED("1", "null", "false")),
     };
     scratch_write(*state, "amp.png", "old", 3);
@@ -177,6 +204,7 @@ static void test_too_much(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {IN_FOLDER(test_tables), IN_FOLDER(test_figures),
-                                       IN_FOLDER(test_damaged), IN_FOLDER(test_too_much)};
+                                       IN_FOLDER(test_forecast), IN_FOLDER(test_damaged),
+                                       IN_FOLDER(test_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

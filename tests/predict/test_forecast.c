@@ -1,6 +1,7 @@
 /* Compares costs, stragglers and schedules with hand-computed values, and fits the model to points
  * computed from a known system. */
 #include "../results/scratch.h"
+#include "base/rng.h"
 #include "predict/prediction.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ static const struct network_cost cluster = {.intra = {.latency_s = 1e-6, .bytes_
 
 /* 4 ranks on one node: the time of a ring is 6 latencies plus the time to send 1.5 times the bytes.
  * 16 ranks on 4 nodes: the data pass 3 hops between nodes and 12 hops within nodes, and each of
- * these hops twice. 30/16 of the bytes cross the slowest link. A tree has two levels between nodes
+ * these hops twice. 30/16 of the bytes cross the slowest link, which may be within a node, unless a
+ * node has one rank. A tree has two levels between nodes
  * and three hops within a node. The data pass each level and each hop twice, and twice the bytes
  * are sent. */
 static void test_allreduce(void **state)
@@ -40,6 +42,13 @@ static void test_allreduce(void **state)
         net.algorithm = cases[i].algorithm;
         assert_close(cost_allreduce(&net, cases[i].ranks, cases[i].bytes), cases[i].seconds, 1e-12);
     }
+    struct network_cost slow = cluster;
+    slow.intra.bytes_per_s = 2e9;
+    assert_close(cost_allreduce(&slow, 16, 40e6), 6e-4 + 24e-6 + 37.5e-3, 1e-12);
+    slow.algorithm = COST_TREE;
+    assert_close(cost_allreduce(&slow, 16, 40e6), 4e-4 + 6e-6 + 40e-3, 1e-12);
+    slow.ranks_per_node = 1;
+    assert_close(cost_allreduce(&slow, 16, 40e6), 8e-4 + 8e-3, 1e-12);
 }
 
 /* Expected maxima of n normal numbers: Harter, "Expected values of normal order statistics", 1961,
@@ -120,6 +129,49 @@ static void test_limits(void **state)
     assert_true(f.step_p5_s < f.step_s && f.step_s < f.step_p95_s);
 }
 
+/* Returns a number between low and high; its logarithm is uniform. */
+static double between(struct rng *r, double low, double high)
+{
+    return low * pow(high / low, rng_double(r));
+}
+
+/* Whatever the network, with or without measured tables: a step on more ranks, with the same batch
+ * per rank, does not take less time. */
+static void test_efficiency_never_rises(void **state)
+{
+    static struct nccl_table table[2];
+    for (int k = 0; k < 100; k++) {
+        struct rng r = rng_at(1, RNG_TEST, (uint64_t)k, 0);
+        struct system s = by_hand();
+        s.work.n = 1 + (int)rng_below(&r, 4);
+        for (int i = 0; i < s.work.n; i++)
+            s.work.bucket[i] =
+                (struct bucket){.ready = (i + 1.0) / s.work.n, .bytes = between(&r, 1e3, 1e9)};
+        s.net = (struct network_cost){.intra = {between(&r, 1e-7, 1e-2), between(&r, 1e7, 1e12)},
+                                      .inter = {between(&r, 1e-7, 1e-2), between(&r, 1e7, 1e12)},
+                                      .ranks_per_node = 1 + (int)rng_below(&r, 8),
+                                      .algorithm = (enum cost_algorithm)rng_below(&r, 3),
+                                      .table = table,
+                                      .n_tables = (int)rng_below(&r, 3)};
+        s.sigma = between(&r, 1e-3, 0.5);
+        s.input_bytes_per_s = rng_below(&r, 2) ? between(&r, 1e6, 1e10) : 0;
+        for (int i = 0; i < 2; i++) {
+            double latency = between(&r, 1e-7, 1e-2), bytes_per_s = between(&r, 1e7, 1e12);
+            table[i] = (struct nccl_table){.ranks = i ? 24 : 8, .nodes = 1 + i, .n = 2};
+            for (int row = 0; row < 2; row++)
+                table[i].row[row] = (struct nccl_row){
+                    .bytes = 1 + 1e9 * row, .seconds = latency + (1 + 1e9 * row) / bytes_per_s};
+        }
+        double before = 0;
+        for (int64_t n = 1; n <= 64; n++) {
+            double step_s = forecast_of(&s, n).step_s;
+            if (step_s < before * (1 - 1e-9))
+                fail_msg("system %d: %d ranks take less time than %d", k, (int)n, (int)n - 1);
+            before = step_s;
+        }
+    }
+}
+
 /* resnet18 of torchvision has 11689512 parameters. Most of them are in the last layers, whose
  * gradients are ready first. */
 static void test_buckets_of_a_network(void **state)
@@ -152,6 +204,7 @@ static void test_buckets_of_a_network(void **state)
  * parameters of this system. */
 static void test_fit_finds_the_machine(void **state)
 {
+    static struct fit_ensemble ensemble;
     const struct fit_known known = {.intra = true};
     struct system truth = by_hand(), s = truth;
     struct measured point[6];
@@ -163,7 +216,10 @@ static void test_fit_finds_the_machine(void **state)
         struct forecast f = forecast_of(&truth, 1 << i);
         point[i] = (struct measured){.ranks = f.ranks, .batch = 1, .images_per_s = f.images_per_s};
     }
-    expect_ok(fit_system(&s, &known, point, 6));
+    s.net.intra.bytes_per_s = 40e9;
+    s.net.inter = (struct link){.latency_s = 5e-4, .bytes_per_s = 5e9};
+    s.sigma = 0.02;
+    expect_ok(fit_system(&s, &known, point, 6, true, &ensemble));
     assert_close(s.image_s, truth.image_s, 0.02);
     assert_close(s.sigma, truth.sigma, 0.2); /* the fit is biased towards the typical value */
     for (int64_t n = 64; n <= 256; n *= 2)
@@ -178,6 +234,132 @@ static void test_calibration(void **state)
     expect_ok(forecast_calibrate(&s, 4, 1, 200));
     assert_close(forecast_of(&s, 4).images_per_s, 200, 1e-5);
     assert_int_equal(forecast_calibrate(&s, 4, 1, 4000), STATUS_DATA);
+}
+
+/* A source of one bucket of a byte, sent after the backward pass, from ranks of 100 images/s. */
+static struct source source_by_hand(int64_t per_node)
+{
+    struct source s = {.ranks_per_node = per_node, .n = 1, .mode = "ddp", .label = "made"};
+    s.work = (struct workload){.forward = 0.3, .backward = 0.7, .n = 1};
+    s.work.bucket[0] = (struct bucket){.ready = 1, .bytes = 1};
+    s.point[0] = (struct measured){.ranks = 1, .batch = 1, .images_per_s = 100};
+    return s;
+}
+
+static struct prediction_config config_of(const struct source *source, int64_t ranks)
+{
+    return (struct prediction_config){.source = source,
+                                      .system = {.net = {.intra = {1e-5, 40e9},
+                                                         .inter = {5e-4, 5e9},
+                                                         .ranks_per_node = source->ranks_per_node}},
+                                      .known = {.sigma = true},
+                                      .n_ranks = 1,
+                                      .ranks = {ranks}};
+}
+
+/* Intervals of posteriors that were integrated on a grid (NumPy). One point and nothing unknown:
+ * the point's noise and that of the forecast's measurement, 1.96 * 0.015 * sqrt(2). One point and
+ * the latency between nodes from its prior. Two points that determine the latency to 4.7 %. */
+static void test_intervals(void **state)
+{
+    static struct prediction p;
+    struct source s = source_by_hand(1);
+    struct prediction_config c = config_of(&s, 1);
+    c.known.inter = c.known.intra = true;
+    expect_ok(prediction_make(&c, &p));
+    assert_close(p.forecast[0].low, 95.93, 0.01);
+    assert_close(p.forecast[0].high, 104.25, 0.01);
+    c.known.inter = false;
+    c.ranks[0] = 2;
+    expect_ok(prediction_make(&c, &p));
+    assert_close(p.forecast[0].images_per_s, 181.8, 1e-3);
+    assert_close(log(p.forecast[0].low), log(33.10), 0.08);
+    assert_close(p.forecast[0].high, 202.9, 0.02);
+    assert_true(p.origin[FIT_INTER] == ORIGIN_ASSUMED);
+    s.n = 2;
+    s.point[1] = (struct measured){.ranks = 4, .batch = 1, .images_per_s = 250};
+    c.fit = true;
+    c.ranks[0] = 64;
+    expect_ok(prediction_make(&c, &p));
+    assert_close(p.forecast[0].images_per_s, 470.6, 1e-3);
+    assert_close(p.forecast[0].low, 432.1, 0.03);
+    assert_close(p.forecast[0].high, 517.2, 0.03);
+    assert_true(p.origin[FIT_INTER] == ORIGIN_FITTED);
+    s.point[0].spread = s.point[1].spread = 0.3; /* repeats that differ widely */
+    expect_ok(prediction_make(&c, &p));
+    assert_true(p.forecast[0].low < 380 && p.forecast[0].high > 600);
+}
+
+/* Points on one node say nothing about the link between nodes; the prior widens the interval. */
+static void test_assumed(void **state)
+{
+    static struct prediction p;
+    struct source s = source_by_hand(2);
+    struct prediction_config c = config_of(&s, 4);
+    s.n = 2;
+    s.work.bucket[0].bytes = 1e8;
+    s.point[1] = (struct measured){.ranks = 2, .batch = 1, .images_per_s = 64};
+    c.fit = true;
+    expect_ok(prediction_make(&c, &p));
+    assert_true(p.origin[FIT_INTER] == ORIGIN_ASSUMED);
+    assert_true(p.origin[FIT_INTER + 1] == ORIGIN_ASSUMED);
+    assert_true(p.origin[FIT_INTRA + 1] == ORIGIN_FITTED);
+    assert_true(p.origin[FIT_SIGMA] == ORIGIN_KNOWN);
+    /* Half the bandwidth of the machine is lost on 2 ranks, and 4 ranks are not more efficient. */
+    assert_close(p.at[1].images_per_s, 64, 0.02);
+    assert_true(p.forecast[0].images_per_s < 2 * 64);
+    c.ranks[0] = 2;
+    expect_ok(prediction_make(&c, &p));
+    assert_true(p.origin[FIT_INTER + 1] == ORIGIN_UNUSED);
+    c.known.inter = true;
+    c.ranks[0] = 4;
+    expect_ok(prediction_make(&c, &p));
+    assert_true(p.origin[FIT_INTER + 1] == ORIGIN_KNOWN);
+}
+
+/* A held-out point outside its interval refutes a forecast, calibrated or fitted. */
+static void test_refuted(void **state)
+{
+    static struct prediction p;
+    struct source s = source_by_hand(1);
+    struct prediction_config c = config_of(&s, 8);
+    c.known.inter = true;
+    c.system.net.inter.latency_s = 1e-5;
+    s.n = 3;
+    s.point[1] = (struct measured){.ranks = 2, .batch = 1, .images_per_s = 199};
+    s.point[2] = (struct measured){.ranks = 4, .batch = 1, .images_per_s = 130};
+    expect_ok(prediction_make(&c, &p));
+    assert_false(prediction_is_refuted(&p, 1));
+    assert_true(prediction_is_refuted(&p, 2));
+    assert_int_equal(prediction_check(&p), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "1 of 2 held-out points lie outside its interval; the "
+                                             "largest error is +6"));
+    c.fit = true;
+    c.fit_up_to = 2;
+    expect_ok(prediction_make(&c, &p));
+    assert_int_equal(prediction_check(&p), STATUS_DATA);
+    c.fit_up_to = 0;
+    expect_ok(prediction_make(&c, &p));
+    expect_ok(prediction_check(&p));                         /* no point is held out */
+    assert_true(p.forecast[0].high / p.forecast[0].low > 2); /* it does not reproduce its points */
+}
+
+/* Modes of one process have no ranks on other nodes. */
+static void test_one_process(void **state)
+{
+    static struct prediction p;
+    struct source s = source_by_hand(2);
+    struct prediction_config c = config_of(&s, 4);
+    for (int i = 0; i < 2; i++) {
+        strcpy(s.mode, i ? "dp" : "nd");
+        c.ranks[0] = 4;
+        assert_int_equal(prediction_make(&c, &p), STATUS_USAGE);
+        c.ranks[0] = 2;
+        expect_ok(prediction_make(&c, &p));
+    }
+    strcpy(s.mode, "");
+    c.ranks[0] = 4;
+    expect_ok(prediction_make(&c, &p));
 }
 
 /* Four cells on 1, 2, 4 and 8 devices. The third one has no result. Then the cells have other
@@ -198,6 +380,8 @@ static void test_source_of_a_study(void **state)
         cell[i].batch = 32 << i;
         cell[i].images_per_s.median = i == 2 ? NAN : 100 << i;
     }
+    cell[1].images_per_s.low = 100; /* 200 within a factor of 2, with a probability of 95 % */
+    cell[1].images_per_s.high = 400;
     double split[ANALYSIS_PARTS] = {[ANALYSIS_DATA] = 0.01,
                                     [ANALYSIS_H2D] = 0.01,
                                     [ANALYSIS_FORWARD] = 0.02,
@@ -208,6 +392,9 @@ static void test_source_of_a_study(void **state)
     assert_true(source.n == 3 && source.ranks_per_node == 1);
     assert_true(source.point[2].ranks == 8 && source.point[2].batch == 32);
     assert_close(source.point[2].images_per_s, 800, 1e-12);
+    assert_true(source.point[0].spread == 0);
+    assert_close(source.point[1].spread, log(2) / 1.96, 1e-12);
+    assert_string_equal(source.mode, "ddp");
     assert_close(source.work.forward, 0.4, 1e-12);
     assert_close(source.work.backward, 0.5, 1e-12);
     assert_true(source.work.n > 3); /* overlapped with the backward pass */
@@ -246,22 +433,62 @@ static void test_source_of_a_run(void **state)
                                        .bytes_read = 6400};
     }
     run.info =
-        json_pack("{s:{s:s, s:i, s:i, s:i, s:s}}", "config", "arch", "resnet18", "image_size", 64,
-                  "world_size", 2, "batch_size", 32, "grad_compress", "bf16");
+        json_pack("{s:{s:s, s:i, s:i, s:i, s:s, s:s}}", "config", "arch", "resnet18", "image_size",
+                  64, "world_size", 2, "batch_size", 32, "grad_compress", "bf16", "mode", "ddp2");
     expect_ok(source_of_runs(&one, 1, &source));
     assert_true(source.n == 1 && source.point[0].ranks == 2 && source.point[0].batch == 32);
+    assert_string_equal(source.mode, "ddp2");
     assert_close(source.point[0].images_per_s, 40, 1e-9);
     assert_close(source.work.forward, 0.2, 1e-9);
     assert_close(source.work.backward, 0.7, 1e-9);
     assert_close(workload_bytes(&source.work), 2 * 11689512.0, 1e-12);
     assert_close(source.image_bytes, 100, 1e-9);
     assert_close(source.sigma, 0.14826, 1e-9);
+    /* One rank in mode nd, whichever run is named first, does not make it a mode of one process. */
+    struct run single = run;
+    const struct run *both[] = {&single, &run};
+    single.info = json_deep_copy(run.info);
+    json_object_set_new(json_object_get(single.info, "config"), "world_size", json_integer(1));
+    json_object_set_new(json_object_get(single.info, "config"), "mode", json_string("nd"));
+    for (int i = 0; i < 2; i++) {
+        both[i] = &single;
+        both[1 - i] = &run;
+        expect_ok(source_of_runs(both, 2, &source));
+        assert_string_equal(source.mode, "ddp2");
+    }
+    json_decref(single.info);
     run.n_steps = 20; /* 10 steps after warm-up are too few for an estimate */
     expect_ok(source_of_runs(&one, 1, &source));
     assert_true(source.sigma == 0);
     run.n_steps = 0;
     assert_int_equal(source_of_runs(&one, 1, &source), STATUS_DATA);
     json_decref(run.info);
+}
+
+/* The throughput is the predicted one times the share of published results; its spread, 0.15, is in
+ * the interval: ln(high / low) = 2 * 1.96 * 0.15 or a little more. */
+static void test_source_of_a_step(void **state)
+{
+    static struct source source;
+    static struct prediction p;
+    json_t *step = json_pack("{s:s, s:s, s:s, s:i, s:i, s:{s:f, s:f}}", "device", "a GPU", "net",
+                             "resnet18", "precision", "amp", "batch", 64, "image_size", 64, "sums",
+                             "predicted_images_per_s", 1000.0, "published_share", 0.8);
+    expect_ok(source_of_step(step, &source));
+    assert_true(source.predicted && source.n == 1 && source.point[0].batch == 64);
+    assert_close(source.point[0].images_per_s, 800, 1e-12);
+    assert_close(workload_bytes(&source.work), 4 * 11689512.0, 1e-12);
+    struct prediction_config c = config_of(&source, 1);
+    expect_ok(prediction_make(&c, &p));
+    assert_close(log(p.forecast[0].high / p.forecast[0].low), 2 * 1.96 * 0.15, 0.15);
+    assert_true(p.origin[FIT_IMAGE] == ORIGIN_ASSUMED);
+    json_t *share = json_object_get(json_object_get(step, "sums"), "published_share");
+    json_real_set(share, 1);
+    expect_ok(source_of_step(step, &source));
+    assert_close(source.point[0].images_per_s, 760, 1e-12);
+    json_real_set(share, 0);
+    assert_int_equal(source_of_step(step, &source), STATUS_DATA);
+    json_decref(step);
 }
 
 int main(void)
@@ -276,6 +503,12 @@ int main(void)
         cmocka_unit_test(test_calibration),
         cmocka_unit_test(test_source_of_a_study),
         cmocka_unit_test(test_source_of_a_run),
+        cmocka_unit_test(test_source_of_a_step),
+        cmocka_unit_test(test_efficiency_never_rises),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_assumed),
+        cmocka_unit_test(test_refuted),
+        cmocka_unit_test(test_one_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * a batch for at least three numbers of GPUs. All series use the same rule and the same typical
  * values. */
 #include "../results/scratch.h"
-#include "predict/prediction_source.h"
+#include "predict/prediction.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,27 +13,30 @@
 
 enum { LEAST_POINTS = 3 };
 
+/* Numbers of held-out points, and of those outside the 95 % interval of their forecast. */
+struct tally {
+    int held_out, outside;
+};
+
 /* Fits to the points with at most `limit` ranks. Returns the largest forecast error of the other
  * points, in percentage points of the efficiency relative to the first point. */
-static double held_out_error(const struct source *source, int64_t limit)
+static double held_out_error(const struct source *source, int64_t limit, struct tally *tally)
 {
-    const struct fit_known known = {.intra = false};
-    const struct measured *first = &source->point[0];
-    struct system s = {.work = source->work,
-                       .net = {.intra.latency_s = 1e-5, .ranks_per_node = source->ranks_per_node}};
+    static struct prediction p;
+    const struct prediction_config c = {
+        .source = source,
+        .system = {.net = {.intra = {1e-5, 40e9},
+                           .inter = {5e-4, 5e9},
+                           .ranks_per_node = source->ranks_per_node},
+                   .sigma = 0.02},
+        .fit = true,
+        .fit_up_to = limit};
     double worst = 0;
-    int n = 0;
-    while (n < source->n && source->point[n].ranks <= limit)
-        n++;
-    expect_ok(fit_system(&s, &known, source->point, n));
-    for (int i = n; i < source->n; i++) {
-        const struct measured *m = &source->point[i];
-        struct straggler late;
-        struct forecast f;
-        straggler_of(m->ranks, &late);
-        forecast_step(&s, m->ranks, m->batch, &late, &f);
-        double error = (f.images_per_s - m->images_per_s) / (double)m->ranks;
-        worst = fmax(worst, 100 * fabs(error) / (first->images_per_s / (double)first->ranks));
+    expect_ok(prediction_make(&c, &p));
+    for (int i = p.fitted; i < source->n; i++) {
+        worst = fmax(worst, fabs(prediction_error(&p, i)));
+        tally->held_out++;
+        tally->outside += prediction_is_refuted(&p, i);
     }
     return worst;
 }
@@ -41,7 +44,7 @@ static double held_out_error(const struct source *source, int64_t limit)
 /* Forecasts all series of a file. The fit of each series uses points with at most 1 / `fraction` of
  * its largest number of ranks. Returns the number of forecast series. The error of the series
  * `apart` is not checked. */
-static int forecast_file(const char *file, int fraction, const char *apart)
+static int forecast_file(const char *file, int fraction, const char *apart, struct tally *tally)
 {
     struct published p;
     int tried = 0;
@@ -53,7 +56,7 @@ static int forecast_file(const char *file, int fraction, const char *apart)
         if (source_of_published(&p.series[i], &source) != STATUS_OK || source.n < LEAST_POINTS)
             continue;
         int64_t largest = source.point[source.n - 1].ranks;
-        double error = held_out_error(&source, largest / fraction);
+        double error = held_out_error(&source, largest / fraction, tally);
         if (error > ERROR_MAX && strcmp(name, apart) != 0)
             fail_msg("the forecast of %s is wrong by %.1f points", name, error);
         tried++;
@@ -67,11 +70,15 @@ static int forecast_file(const char *file, int fraction, const char *apart)
  * sign of this, so its error is not checked. */
 static void test_forecasts(void **state)
 {
+    struct tally tally = {0};
     for (int fraction = 2; fraction <= 4; fraction *= 2) {
-        assert_int_equal(forecast_file("hal_v100.csv", fraction, fraction == 4 ? "feb" : ""), 2);
-        assert_int_equal(forecast_file("deeplearningexamples.csv", fraction, ""), 5);
-        assert_int_equal(forecast_file("others.csv", fraction, ""), 3);
+        const char *apart = fraction == 4 ? "feb" : "";
+        assert_int_equal(forecast_file("hal_v100.csv", fraction, apart, &tally), 2);
+        assert_int_equal(forecast_file("deeplearningexamples.csv", fraction, "", &tally), 5);
+        assert_int_equal(forecast_file("others.csv", fraction, "", &tally), 3);
     }
+    assert_int_equal(tally.held_out, 30);
+    assert_true(tally.outside <= 3);
 }
 
 int main(void)

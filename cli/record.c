@@ -1,0 +1,315 @@
+/* ampscale record: runs any program, and records metrics that it prints as a run. */
+#include "results/record.h"
+#include "base/array.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "compare/metric.h"
+#include "results/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
+#include <pthread.h>
+#include <regex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A metric to find in the output, and its values. */
+struct wanted {
+    const char *regex; /* NULL: not wanted */
+    regex_t pattern;
+    double *value; /* (n) */
+    int64_t n;
+};
+
+struct record_args {
+    const char *name, *out, *commit; /* NULL: not given */
+    struct wanted wanted[METRICS];
+    char **argv; /* (argc), then NULL */
+    int argc;
+};
+
+/* "images_per_s=REGEX" */
+static enum status take_metric(const struct setting *setting, const char *arg, void *args)
+{
+    char name[32], why[128] = "give NAME=REGEX";
+    enum metric_id id;
+    const char *equals = strchrnul(arg, '=');
+    snprintf(name, sizeof name, "%.*s", (int)(equals - arg), arg);
+    TRY(metric_find("--metric", name, &id));
+    struct wanted *w = &((struct record_args *)args)->wanted[id];
+    int error = *equals && !w->regex ? regcomp(&w->pattern, equals + 1, REG_EXTENDED) : 0;
+    if (error != 0)
+        regerror(error, &w->pattern, why, sizeof why);
+    else if (w->regex)
+        snprintf(why, sizeof why, "the metric is given twice");
+    else if (*equals && w->pattern.re_nsub == 0)
+        snprintf(why, sizeof why,
+                 "no group; put the number in parentheses, as in '([0-9.]+) img/s'");
+    else if (*equals) {
+        w->regex = equals + 1;
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_USAGE, "--%s '%s': %s", setting->flag, arg, why);
+}
+
+#define SETTINGS_OF struct record_args
+static const struct setting record_settings[] = {
+    {"name", 0, "NAME", NULL, "Name of the configuration (default: the name of CMD's file)",
+     AS_TEXT(name)},
+    {"metric", 0, "NAME=REGEX", NULL,
+     "Metric of 'ampscale compare', and a POSIX extended regular expression whose first group is "
+     "its value in a line of the output; of the values of all lines, the median counts; may be "
+     "given for several metrics",
+     TAKEN_BY(take_metric)},
+    {"commit", 0, "TEXT", NULL, "Version of the program, which 'compare' and 'trend' show",
+     AS_TEXT(commit)},
+    {"out", 0, "DIR", NULL, "Folder of the run; CMD's output is kept there in output.log",
+     AS_TEXT(out)},
+    {NULL, 0, "CMD", NULL, NULL, AS_ARGUMENTS(argv, argc), .traits = SETTING_REST},
+    {0},
+};
+
+/* --- metrics --- */
+
+static enum status scan_line(struct record_args *a, const char *line)
+{
+    regmatch_t group[2];
+    for (struct wanted *w = a->wanted; w < a->wanted + METRICS; w++) {
+        if (!w->regex || regexec(&w->pattern, line, 2, group, 0) != 0)
+            continue;
+        const char *text = line + (group[1].rm_so >= 0 ? group[1].rm_so : group[0].rm_eo);
+        char *end;
+        double value = strtod(text, &end);
+        if (end == text || !(value >= 0 && isfinite(value)))
+            return status_fail(STATUS_DATA,
+                               "the first group of '%s' is not a number from 0 on in '%.200s'",
+                               w->regex, line);
+        TRY(array_reserve(&w->value, w->n));
+        w->value[w->n++] = value;
+    }
+    return STATUS_OK;
+}
+
+/* Finds the metrics in the output. The parts of a progress bar end with carriage returns, and count
+ * as lines. */
+static enum status scan(struct record_args *a, const char *log)
+{
+    char *line = NULL;
+    size_t size = 0;
+    FILE *f = fopen(log, "re");
+    enum status st =
+        f ? STATUS_OK : status_fail(STATUS_IO, "cannot read '%s': %s", log, strerror(errno));
+    while (st == STATUS_OK && getline(&line, &size, f) >= 0)
+        for (char *rest = line, *part; st == STATUS_OK && (part = strsep(&rest, "\r\n"));)
+            st = scan_line(a, part);
+    free(line);
+    if (f)
+        fclose(f);
+    return st;
+}
+
+static enum status summary_json(const struct record_args *a, double seconds,
+                                const struct host_noise *noise, json_t **out)
+{
+    enum status st;
+    TRY(json_new(out, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
+                 metrics[METRIC_SECONDS].name, seconds, "noise", host_noise_json(noise), "commit",
+                 a->commit ? text_json(a->commit) : NULL));
+    for (int i = 0; i < METRICS; i++) {
+        const struct wanted *w = &a->wanted[i];
+        if (w->regex && w->n == 0)
+            CHECK(status_fail(STATUS_DATA, "no line of the output matches --metric '%s=%s'",
+                              metrics[i].name, w->regex));
+        if (w->regex)
+            CHECK(json_put(json_object_get(*out, "metrics"), metrics[i].name,
+                           json_real(stats_median(w->value, w->n))));
+    }
+    return STATUS_OK;
+done:
+    json_decref(*out);
+    return st;
+}
+
+/* --- running the command --- */
+
+/* The thread that copies the command's output from the log to stdout. */
+struct copy {
+    int log;
+    atomic_bool ended; /* whether the command has ended */
+};
+
+static void *copy_output(void *state)
+{
+    struct copy *c = state;
+    char part[65536];
+    for (bool last = false; !last;) {
+        last = atomic_load(&c->ended); /* before reading, so that the end is read too */
+        for (ssize_t n; (n = read(c->log, part, sizeof part)) > 0;)
+            fwrite(part, 1, (size_t)n, stdout);
+        fflush(stdout);
+        usleep(last ? 0 : 20000);
+    }
+    return NULL;
+}
+
+/* Runs the command, and copies its output to stdout. */
+static enum status run_command(char *const *argv, const char *log, struct process_end *end)
+{
+    struct process_signals signals;
+    struct process child = {0};
+    struct copy copy = {.log = -1};
+    pthread_t thread;
+    int which, error = 0;
+    enum status st;
+    CHECK(process_signals_open(&signals));
+    CHECK(process_start(
+        &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
+        &child));
+    copy.log = open(log, O_RDONLY | O_CLOEXEC);
+    error = copy.log < 0 ? errno : pthread_create(&thread, NULL, copy_output, &copy);
+    st = error ? status_fail(STATUS_IO, "cannot read '%s': %s", log, strerror(error))
+               : process_wait(&signals, &child, 1, &which);
+    process_kill(&child, 1);
+    atomic_store(&copy.ended, true);
+    if (!error)
+        pthread_join(thread, NULL);
+    close(copy.log);
+    *end = child.end;
+done:
+    process_signals_close(&signals);
+    return st;
+}
+
+/* Runs the command in the folder of an open record, and completes the record. */
+static enum status complete(struct record_args *a, struct record *record, int *exit_code)
+{
+    char log[4096], noise[NOISE_TEXT_MAX];
+    struct load_meter meter;
+    struct process_end end;
+    json_t *summary;
+    TRY(path_format(log, sizeof log, "%s/output.log", a->out));
+    load_open(&meter, NULL, NULL);
+    struct load begin = load_read(&meter);
+    TRY(run_command(a->argv, log, &end));
+    struct load after = load_read(&meter);
+    struct host_noise between = load_between(&begin, &after, true);
+    *exit_code = end.code;
+    if (end.received || end.code != 0)
+        return status_fail(end.received ? STATUS_INTERRUPTED : STATUS_IO,
+                           "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
+                           end.received ? "was interrupted and ended" : "ended", end.code, a->out);
+    TRY(scan(a, log));
+    TRY(summary_json(a, end.seconds, &between, &summary));
+    enum status st = record_finish(record, summary);
+    if (st == STATUS_OK && noise_recorded(summary, noise))
+        fprintf(stderr, "ampscale: the run was disturbed: %s; repeat on an idle machine\n", noise);
+    json_decref(summary);
+    return st;
+}
+
+/* --- the record --- */
+
+/* Lists the models of the GPUs that NVIDIA's driver shows. */
+static void name_device(char *out, size_t size)
+{
+    glob_t found;
+    char model[128];
+    snprintf(out, size, "processor");
+    if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) != 0)
+        return;
+    *out = '\0';
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *f = fopen(found.gl_pathv[i], "re");
+        if (f && fscanf(f, "Model: %127[^\n]", model) == 1)
+            text_join(out, size, ", ", "%s", model);
+        if (f)
+            fclose(f);
+    }
+    globfree(&found);
+}
+
+static enum status config_json(const struct record_args *a, json_t **out)
+{
+    enum status st;
+    const char *slash = strrchr(a->argv[0], '/');
+    TRY(json_new(out, "{s:o, s:[], s:{}}", "name",
+                 text_json(a->name ? a->name
+                           : slash ? slash + 1
+                                   : a->argv[0]),
+                 "command", "metrics"));
+    for (int i = 0; i < a->argc; i++)
+        CHECK(json_add(json_object_get(*out, "command"), text_json(a->argv[i])));
+    for (int i = 0; i < METRICS; i++)
+        if (a->wanted[i].regex)
+            CHECK(json_put(json_object_get(*out, "metrics"), metrics[i].name,
+                           text_json(a->wanted[i].regex)));
+    return STATUS_OK;
+done:
+    json_decref(*out);
+    return st;
+}
+
+static enum status record(struct record_args *a, int argc, char **argv, int *exit_code)
+{
+    char device[512];
+    json_t *config;
+    struct record *record;
+    if (!a->out)
+        return status_fail(STATUS_USAGE, "no folder for the run: give --out DIR");
+    if (a->argc == 0)
+        return status_fail(STATUS_USAGE, "no command: give it last, after '--'");
+    name_device(device, sizeof device);
+    TRY(config_json(a, &config));
+    const struct run_info info = {.argc = argc, .argv = argv, .device = device, .config = config};
+    enum status st = record_create(a->out, &info, &record), closed;
+    json_decref(config);
+    TRY(st);
+    st = complete(a, record, exit_code);
+    if (st != STATUS_OK)
+        record_fail(record, st, status_message());
+    closed = record_close(record);
+    return st == STATUS_OK ? closed : st;
+}
+
+static int run_record(const struct cli_command *c, int argc, char **argv)
+{
+    struct record_args *a = c->config;
+    int exit_code, command = 0;
+    if (cli_read(c, argc, argv, &exit_code))
+        exit_code = cli_end(record(a, argc, argv, &command));
+    for (struct wanted *w = a->wanted; w < a->wanted + METRICS; w++) {
+        if (w->regex)
+            regfree(&w->pattern);
+        free(w->value);
+    }
+    return command != 0 ? command : exit_code;
+}
+
+const struct cli_command cmd_record = {
+    .name = "record",
+    .summary = "run any program, and record metrics that it prints",
+    .arguments = "[--] CMD ARG...",
+    .doc =
+        "Runs CMD, shows its output, and records the run in a folder that 'ampscale compare', "
+        "'report' and, through a history, 'trend' read: metrics found in the output, the "
+        "duration (metric seconds), the host, and whether other work disturbed the run. Runs "
+        "are compared if they agree in name, arguments and hardware. CMD's stdin is "
+        "empty.\vExit status: that of CMD, or 128 plus the number of the signal that ended it; 5 "
+        "if CMD succeeded, but its output lacks a metric; 2 on wrong usage. Without success, "
+        "the run is incomplete.",
+    .example =
+        {{"Record a run of a program that prints '512.3 img/s' in each step (needs train.sh)",
+          "ampscale record --name resnet50 --metric \"images_per_s=([0-9.]+) img/s\" --out "
+          "runs/new/r1 -- ./train.sh"},
+         {"Record the duration of a program", "ampscale record --out runs/sleep -- sleep 0.1"}},
+    .part = {{record_settings}},
+    .config = &(struct record_args){0},
+    .run = run_record};
