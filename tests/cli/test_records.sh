@@ -488,6 +488,42 @@ expect 0 trend faults
 for name in 'batch_size 64' 'inject slow:2' 'no inject, batch_size 32'; do
     has out "^resnet18 \\($name\\), images_per_s: 40 points"
 done
+# A change for the worse fails with --fail-on until it is taken back, or is older than --last points.
+expect 3 trend steps --fail-on worse
+expect 0 trend steps --fail-on worse --threshold 20
+expect 0 trend steps --fail-on worse --last 15
+mkdir dip
+sed '1,120!d' steps/history.jsonl >dip/history.jsonl
+sed '1,60!d; s/"added_s":17/"added_s":18/; s/"started_s":[0-9]*/"started_s":null/' steps/history.jsonl >>dip/history.jsonl
+expect 0 trend dip --fail-on worse --json -o dip.json
+count 1 dip.json '"taken_back": true'
+expect 0 trend dip
+has out 'point 26 .*worse, taken back$'
+has out 'better$'
+# A new kernel makes a new series, unless it is allowed to differ.
+mkdir kernel
+sed '1,120!d; s/"config.batch_size":32/&,"host.kernel":"6.1"/; 76,$s/6\.1"/6.2"/' steps/history.jsonl >kernel/history.jsonl
+expect 0 trend kernel --fail-on worse
+count 2 out ' points? .* no change$'
+expect 3 trend kernel --fail-on worse --allow-different host.kernel
+has out '^resnet18, images_per_s: 40 points'
+has out '^  2023-12-09  point 26   0100019 .*worse$'
+# Lines in any order, or twice, as a merge of two files leaves them, give the same series.
+expect 0 trend kernel --allow-different host
+cp out sorted
+mkdir merged
+{ tail -60 kernel/history.jsonl && cat kernel/history.jsonl; } >merged/history.jsonl
+expect 0 trend merged --allow-different host
+cmp -s out sorted || fail "the order of lines changes the series: $(<out)"
+has err "^ampscale: 'merged': the lines are not in order of time, and 60 repeat others: sorted"
+# A last line that lacks only its newline counts, and is kept; a line that was cut off is not.
+mkdir ends
+head -c -1 kernel/history.jsonl >ends/history.jsonl
+expect 0 trend ends --allow-different host
+cmp -s out sorted || fail "a complete last line without newline is lost: $(<out)"
+expect 0 compare --record ends base
+count 1 ends/history.jsonl '"started_s":1703369502,' # the complete line 120
+[[ $(wc -l <ends/history.jsonl) == 129 ]] || fail "the history has $(wc -l <ends/history.jsonl) lines"
 expect_error 2 "no history" trend
 expect_error 2 "unknown metric" trend steps --metric speed
 expect_error 5 "none of the requested metrics" trend steps --metric val_top1
