@@ -177,10 +177,12 @@ static enum status not_judged(const struct compare_report *r)
                            "configuration or hardware differs in %d of %lld cell%s; compare runs "
                            "that agree, or give --allow-different NAME",
                            r->refused, (long long)r->n_cells, r->n_cells == 1 ? "" : "s");
-    const struct compare_cell *cell;
-    const struct compare_result *first = compare_first_inconclusive(r, &cell);
-    if (first && r->incomplete == 0 && r->undecided == 0)
-        return inconclusive(r, cell, first);
+    for (int64_t i = 0; i < r->n_cells && r->incomplete == 0 && r->undecided == 0; i++)
+        for (int k = 0; k < r->cell[i].n_results; k++) {
+            const struct compare_result *result = &r->cell[i].result[k];
+            if (result->decides && result->verdict == COMPARE_INCONCLUSIVE)
+                return inconclusive(r, &r->cell[i], result);
+        }
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cell%s incomplete, %d metric%s too few "
                        "repeats; give at least %" PRId64 " complete runs per side",

@@ -67,8 +67,8 @@ const char *compare_verdict_str(enum compare_verdict v);
 /* The ratio of the new side to the base, and its significance. Numbers that are not known are
  * NAN. */
 struct compare_estimate {
-    bool paired;      /* estimated from pairs of neighbours in time */
-    double ratio;     /* median of new / median of base; for pairs, the estimate of paired.h */
+    bool paired;  /* estimated from pairs of neighbours in time */
+    double ratio; /* median of new / median of base; for pairs, the estimate of hodges_lehmann */
     double low, high; /* 95 % interval of the ratio: by bootstrap; for pairs, from the signed-rank
                        * test */
     double p;         /* p of this metric alone, uncorrected */
@@ -90,14 +90,20 @@ struct compare_result {
     int64_t deciding_runs; /* if inconclusive: see compare_deciding_runs */
 };
 
+/* The runs of one side, in a cell or in all cells. */
+struct compare_side {
+    int64_t runs, disturbed; /* completed runs; of these, runs that other work disturbed
+                              * (results/noise.h) */
+    char commits[96];        /* "1a2b3c4, 5d6e7f8", as far as recorded */
+    char hosts[96];          /* likewise; a history has none */
+};
+
 /* The comparison of one configuration. It has no results if fields of the fingerprints differ, or
  * if a side has no runs. */
 struct compare_cell {
-    char name[COMPARE_NAME_SIZE];          /* name of a study's cell; for other runs: network,
-                                            * precision and mode */
-    int64_t n_base, n_new;                 /* completed runs */
-    int64_t disturbed_base, disturbed_new; /* number of completed runs that other work disturbed
-                                            * (results/noise.h) */
+    char name[COMPARE_NAME_SIZE];    /* name of a study's cell; for other runs: network, precision
+                                      * and mode */
+    struct compare_side side[2];     /* base, new */
     bool never;                      /* runs are compared without pairs, whether or not they took
                                       * turns */
     bool turns;                      /* the runs of the two sides alternate in time */
@@ -109,16 +115,9 @@ struct compare_cell {
     struct compare_result result[METRICS];
 };
 
-/* The runs of one side, in all cells. */
-struct compare_side {
-    int64_t runs, disturbed; /* completed runs; of these, runs that other work disturbed */
-    char commits[96];        /* "1a2b3c4, 5d6e7f8", as far as recorded */
-    char hosts[96];          /* likewise; a history has none */
-};
-
 struct compare_report {
     double alpha;
-    struct compare_side side[2]; /* base, new */
+    struct compare_side side[2]; /* of all cells */
     bool pairs_only;             /* COMPARE_PAIR_ALWAYS */
     int64_t n_cells;
     struct compare_cell *cell;       /* (n_cells) */
@@ -142,11 +141,6 @@ struct compare_report {
 enum { COMPARE_RUNS_MANY = 1000 };
 int64_t compare_deciding_runs(const struct compare_report *report,
                               const struct compare_result *result);
-
-/* Returns the first gating result that is inconclusive, and sets *cell to its cell. Returns NULL if
- * there is no such result. */
-const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
-                                                        const struct compare_cell **cell);
 
 /* Returns the least number of runs per side with which every gating metric alone can have a
  * corrected p below alpha. */
