@@ -90,16 +90,21 @@ static void add_side(const struct repeats *r, struct compare_side *s)
     }
 }
 
-/* Adds a cell with the numbers of runs of both sides. */
+/* Adds a cell with the numbers of runs of both sides. If `name` is NULL, the configuration of the
+ * runs names the cell. */
 static enum status new_cell(struct compare_report *r, const char *name, const struct repeats *base,
                             const struct repeats *new, struct compare_cell **out)
 {
     TRY(check_distinct(base, new));
     TRY(array_reserve(&r->cell, r->n_cells));
     struct compare_cell *c = *out = &r->cell[r->n_cells];
-    *c = (struct compare_cell){.differences = NULL};
     TRY(json_new(&c->differences, "{}"));
-    text_clean(c->name, sizeof c->name, name);
+    const struct repeats *named = base->n > 0 ? base : new;
+    if (name)
+        text_clean(c->name, sizeof c->name, name);
+    else
+        fingerprint_name(named->n > 0 ? named->repeat[0].fingerprint : NULL, c->name,
+                         sizeof c->name);
     for (int side = 0; side < 2; side++) {
         add_side(side ? new : base, &c->side[side]);
         add_side(side ? new : base, &r->side[side]);
@@ -116,19 +121,13 @@ static enum status compare_repeats(struct repeats *base, struct repeats *new,
     if (base->n == 0 || new->n == 0)
         return STATUS_OK;
     c->ended_alike = end_alike(base, new);
-    c->never = config->pairing == COMPARE_PAIR_NEVER;
-    c->turns = !c->never && repeats_take_turns(base, new);
+    c->turns = config->pairing != COMPARE_PAIR_NEVER && repeats_take_turns(base, new);
     if (config->pairing == COMPARE_PAIR_ALWAYS && !c->turns)
         text_join(c->missing, sizeof c->missing, "; ",
                   "--pair always: the runs of BASE and NEW did not take turns");
     TRY(find_differences(&base->repeat[0], base, config, c));
     TRY(find_differences(&base->repeat[0], new, config, c));
     return json_object_size(c->differences) == 0 ? judge_measure(base, new, config, c) : STATUS_OK;
-}
-
-static void name_of(const struct repeats *r, char name[COMPARE_NAME_SIZE])
-{
-    fingerprint_name(r->n > 0 ? r->repeat[0].fingerprint : NULL, name, COMPARE_NAME_SIZE);
 }
 
 static enum status add_runs(char *const *dir, int n, struct repeats *r)
@@ -158,13 +157,11 @@ static enum status compare_cell(char *const *base, int n_base, char *const *new,
                                 struct compare_report *report)
 {
     enum status st;
-    char own[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct repeats b = {0}, n = {0};
     CHECK(name ? add_cell(base[0], name, &b) : add_runs(base, n_base, &b));
     CHECK(name ? add_cell(new[0], name, &n) : add_runs(new, n_new, &n));
-    name_of(&b, own);
-    CHECK(new_cell(report, name ? name : own, &b, &n, &cell));
+    CHECK(new_cell(report, name, &b, &n, &cell));
     CHECK(compare_repeats(&b, &n, config, cell));
 done:
     repeats_free(&b);
@@ -214,8 +211,7 @@ static enum status conclude(enum status st, struct compare_report *report)
 
 static void begin(const struct compare_config *config, struct compare_report *report)
 {
-    *report = (struct compare_report){.alpha = config->alpha,
-                                      .pairs_only = config->pairing == COMPARE_PAIR_ALWAYS};
+    *report = (struct compare_report){.alpha = config->alpha, .pairing = config->pairing};
 }
 
 enum status compare_compare(char *const *base, int n_base, char *const *new, int n_new,
@@ -309,7 +305,6 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
                                     struct compare_report *report)
 {
     enum status st;
-    char name[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct history h = {0};
     struct repeats b = {0}, n = {0};
@@ -319,8 +314,7 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
         CHECK(history_load(base->dir, &h));
     if (n.n > 0)
         CHECK(choose_base(&h, base, config, &n, &b, report->lacking));
-    name_of(&n, name);
-    CHECK(new_cell(report, name, &b, &n, &cell));
+    CHECK(new_cell(report, NULL, &b, &n, &cell));
     if (*report->lacking && base->begins && n.unfinished + n.damaged == 0) {
         st = find_differences(&n.repeat[0], &n, config, cell);
         report->begins = json_object_size(cell->differences) == 0;

@@ -66,13 +66,13 @@ static void print_family(const struct compare_report *r, FILE *out)
 }
 
 /* Returns a sentence that names the test by which a cell was judged. */
-static const char *method_of(const struct compare_cell *c)
+static const char *method_of(const struct compare_report *r, const struct compare_cell *c)
 {
     for (int i = 0; i < c->n_results; i++)
         if (c->result[i].is.paired)
             return "Runs took turns, so that neighbours in time are compared in pairs: signed-rank "
                    "test, ratio within pairs.";
-    if (c->never)
+    if (r->pairing == COMPARE_PAIR_NEVER)
         return "Compared without pairs, by --pair never: rank test of the two sides, ratio of "
                "medians.";
     return c->turns ? "Runs took turns, but there are too few pairs: rank test of the two sides, "
@@ -115,22 +115,10 @@ static enum verdict case_of(const struct compare_result *r)
     return !judged || r->verdict == COMPARE_SMALL ? VERDICT_SKIP : VERDICT_PASS;
 }
 
-static void print_differences(const struct compare_cell *c, FILE *out)
+static void print_results(const struct compare_report *report, const struct compare_cell *c,
+                          FILE *out)
 {
-    const char *field;
-    json_t *d;
-    fprintf(out, "  refused: the runs differ in\n");
-    json_object_foreach(c->differences, field, d)
-    {
-        fprintf(out, "    %s: '%s' in the first run of BASE, '%s' in another run\n", field,
-                json_string_value(json_object_get(d, "base")),
-                json_string_value(json_object_get(d, "new")));
-    }
-}
-
-static void print_results(const struct compare_cell *c, FILE *out)
-{
-    fprintf(out, "  %s\n", method_of(c));
+    fprintf(out, "  %s\n", method_of(report, c));
     fprintf(out, "  %-18s %10s %10s %8s %16s %8s %6s  %s\n", "metric", "base", "new", "ratio",
             "95 % interval", "p", "limit", "verdict");
     for (int i = 0; i < c->n_results; i++) {
@@ -144,6 +132,8 @@ static void print_results(const struct compare_cell *c, FILE *out)
 void compare_print(const struct compare_report *report, FILE *out)
 {
     char line[LINE_SIZE];
+    const char *field;
+    json_t *d;
     for (int64_t i = 0; i < report->n_cells; i++) {
         const struct compare_cell *c = &report->cell[i];
         fprintf(out, "%s, %lld and %lld runs\n", c->name, (long long)c->side[0].runs,
@@ -155,9 +145,14 @@ void compare_print(const struct compare_report *report, FILE *out)
         if (*disturbed_text(c->side, line))
             fprintf(out, "  disturbed by other work: %s ('noise' in summary.json)\n", line);
         if (json_object_size(c->differences) > 0)
-            print_differences(c, out);
-        else if (c->n_results > 0)
-            print_results(c, out);
+            fprintf(out, "  refused: the runs differ in\n");
+        json_object_foreach(c->differences, field, d)
+        {
+            fprintf(out, "    %s: '%s' in the first run of BASE, '%s' in another run\n", field,
+                    json_text_at(d, "base"), json_text_at(d, "new"));
+        }
+        if (c->n_results > 0)
+            print_results(report, c, out);
     }
     print_family(report, out);
     conclusion(report, line);
@@ -194,17 +189,6 @@ static void markdown_row(struct markdown *m, int n, const char *const text[])
         fputc(' ', m->out);
     }
     fputs("|\n", m->out);
-}
-
-static void markdown_sides(struct markdown *m, const struct compare_report *r)
-{
-    m->head = "| side | runs | commits | hosts |\n|---|--:|---|---|\n";
-    for (int i = 0; i < 2; i++) {
-        const struct compare_side *s = &r->side[i];
-        char runs[NUMBER_SIZE];
-        snprintf(runs, sizeof runs, "%lld", (long long)s->runs);
-        markdown_row(m, 4, (const char *const[]){i ? "NEW" : "BASE", runs, s->commits, s->hosts});
-    }
 }
 
 /* Prints why a cell was not judged. */
@@ -248,12 +232,18 @@ static int markdown_results(struct markdown *m, const struct compare_cell *c, bo
  * bytes, which a comment of a code host can hold; counts the rows left out. */
 static void print_markdown(const struct compare_report *report, FILE *out)
 {
-    struct markdown m = {.out = out};
+    struct markdown m = {.out = out,
+                         .head = "| side | runs | commits | hosts |\n|---|--:|---|---|\n"};
     char line[LINE_SIZE];
     int rest = 0;
     conclusion(report, line);
     fprintf(out, "## Comparison\n\n**%s**\n\n", line);
-    markdown_sides(&m, report);
+    for (int i = 0; i < 2; i++) {
+        const struct compare_side *s = &report->side[i];
+        char runs[NUMBER_SIZE];
+        snprintf(runs, sizeof runs, "%lld", (long long)s->runs);
+        markdown_row(&m, 4, (const char *const[]){i ? "NEW" : "BASE", runs, s->commits, s->hosts});
+    }
     fputs("\n", out);
     print_family(report, out);
     m.head = "\n| cell | metric | base | new | ratio | 95 % interval | p | limit | verdict |\n"
@@ -270,7 +260,7 @@ static void print_markdown(const struct compare_report *report, FILE *out)
         fprintf(out, "\nNot shown: %d metric%s, equivalent, too small to judge or non-gating.\n",
                 rest, rest == 1 ? "" : "s");
     if (report->n_cells == 1 && report->cell->n_results > 0)
-        fprintf(out, "\n%s\n", method_of(report->cell));
+        fprintf(out, "\n%s\n", method_of(report, report->cell));
 }
 
 /* --- JUnit --- */

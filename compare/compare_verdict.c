@@ -78,19 +78,15 @@ static bool differences_of(const struct repeats *base, const struct repeats *new
     return true;
 }
 
-/* Computes the estimate from the values x[0..n) of the base and y[0..m) of the new side,
- * where n, m >= 1. */
+/* Computes the estimate, except the ratio, from the values x[0..n) of the base and y[0..m) of the
+ * new side, where n, m >= 1. */
 static enum status estimate_sides(const double *x, int64_t n, const double *y, int64_t m,
                                   struct compare_estimate *e)
 {
     struct rank_test test;
-    struct stats base, new;
-    TRY(stats_of(x, n, &base));
-    TRY(stats_of(y, m, &new));
     TRY(mann_whitney(x, n, y, m, &test));
     TRY(stats_ratio_interval(x, n, y, m, INTERVAL_LEVEL, COMPARE_RESAMPLES, COMPARE_SEED, &e->low,
                              &e->high));
-    e->ratio = ratio_of(base.median, new.median);
     e->p = test.p;
     e->exact = test.exact;
     e->least_p = mann_whitney_least(n, m);
@@ -149,6 +145,7 @@ static enum status measure(const struct repeats *base, const struct repeats *new
          * metric are 0. */
         *some = !metrics[r->metric].part || r->base.max != 0 || r->new.max != 0;
         TRY(estimate_sides(x, n, y, m, &r->sides));
+        r->sides.ratio = ratio_of(r->base.median, r->new.median);
     }
     r->is = r->sides;
     if (pairs && n > 0 && m > 0 && differences_of(base, new, id, x))
@@ -287,8 +284,10 @@ int64_t compare_enough_repeats(const struct compare_report *report)
 {
     int family = report->family > 0 ? report->family : 1;
     int64_t n = COMPARE_LEAST_REPEATS;
-    while ((report->pairs_only ? signed_rank_least(n) : mann_whitney_least(n, n)) * family >=
-           report->alpha)
+    while (
+        (report->pairing == COMPARE_PAIR_ALWAYS ? signed_rank_least(n) : mann_whitney_least(n, n)) *
+            family >=
+        report->alpha)
         n++;
     return n;
 }
@@ -299,7 +298,7 @@ int64_t compare_enough_repeats(const struct compare_report *report)
 static void choose(struct compare_result *r, const struct compare_report *report)
 {
     double least = r->is.least_p * (r->decides ? report->family : 1);
-    if (!report->pairs_only && least >= report->alpha)
+    if (report->pairing != COMPARE_PAIR_ALWAYS && least >= report->alpha)
         r->is = r->sides;
 }
 

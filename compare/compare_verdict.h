@@ -26,10 +26,9 @@ enum compare_role {
 };
 
 enum compare_pairing {
-    COMPARE_PAIR_AUTO,   /* runs are compared in pairs if the two sides alternated in time */
-    COMPARE_PAIR_NEVER,  /* runs are never compared in pairs */
-    COMPARE_PAIR_ALWAYS, /* runs are compared in pairs; a cell whose two sides did not alternate is
-                          * incomplete */
+    COMPARE_PAIR_AUTO, /* runs are compared in pairs if the two sides took turns */
+    COMPARE_PAIR_NEVER,
+    COMPARE_PAIR_ALWAYS, /* a cell whose two sides did not take turns is incomplete */
 };
 
 struct compare_config {
@@ -60,8 +59,7 @@ enum compare_verdict {
     COMPARE_VERDICTS
 };
 
-/* Returns "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "too
- * small to judge" or "not enough repeats". */
+/* Returns "equivalent", "no regression", "too small to judge" ... */
 const char *compare_verdict_str(enum compare_verdict v);
 
 /* The ratio of the new side to the base, and its significance. Numbers that are not known are
@@ -104,9 +102,7 @@ struct compare_cell {
     char name[COMPARE_NAME_SIZE];    /* name of a study's cell; for other runs: network, precision
                                       * and mode */
     struct compare_side side[2];     /* base, new */
-    bool never;                      /* runs are compared without pairs, whether or not they took
-                                      * turns */
-    bool turns;                      /* the runs of the two sides alternate in time */
+    bool turns;                      /* the runs of the two sides took turns */
     bool ended_alike;                /* all runs have the same steps and epochs, and ended for the
                                       * same reason */
     json_t *differences;             /* {field: {"base", "new"}} (fingerprint.h) */
@@ -118,15 +114,14 @@ struct compare_cell {
 struct compare_report {
     double alpha;
     struct compare_side side[2]; /* of all cells */
-    bool pairs_only;             /* COMPARE_PAIR_ALWAYS */
+    enum compare_pairing pairing;
     int64_t n_cells;
     struct compare_cell *cell;       /* (n_cells) */
     int family;                      /* number of gating results, in all cells */
     int verdicts[COMPARE_VERDICTS];  /* number of results of each verdict */
-    int undecided;                   /* number of gating results with COMPARE_FEW */
-    int inconclusive;                /* number of gating results with COMPARE_INCONCLUSIVE */
-    int refused;                     /* number of cells that were not compared, because the sides of
-                                      * the cell differ in a field */
+    int undecided, inconclusive;     /* numbers of gating results with COMPARE_FEW, and with
+                                      * COMPARE_INCONCLUSIVE */
+    int refused;                     /* number of cells whose `differences` are not empty */
     int incomplete;                  /* number of cells whose `missing` is not empty */
     char lacking[COMPARE_TEXT_SIZE]; /* why the history has no base for the new runs; "": it has
                                       * one, or there is no history */

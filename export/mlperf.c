@@ -54,26 +54,19 @@ static double number(const struct run *run, const char *key)
     return json_number_value(run_config(run, key));
 }
 
-static double highest_lr(const struct run *run)
-{
-    double lr = 0;
-    for (int64_t i = 0; i < run->n_steps; i++)
-        lr = fmax(lr, run->step[i].lr);
-    return lr;
-}
-
 /* The run must have at least one epoch. */
 static struct optimizer optimizer_of(const struct run *run)
 {
     const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
     struct optimizer o = {.name = number(run, "lars") > 0 ? "lars" : "sgd",
-                          .base_lr = highest_lr(run),
                           .end_lr = last->lr,
                           .power = NAN,
                           .decay_steps = last->steps,
                           .momentum = number(run, "momentum"),
                           .weight_decay = number(run, "weight_decay"),
                           .warmup_epochs = number(run, "warmup_epochs")};
+    for (int64_t i = 0; i < run->n_steps; i++)
+        o.base_lr = fmax(o.base_lr, run->step[i].lr);
     if (strcmp(run_config_text(run, "lr_schedule", ""), "poly") == 0) {
         double power = number(run, "lr_power");
         o.power = power > 0 ? power : 2; /* the default of --lr-power */
@@ -111,15 +104,6 @@ static void data_unmet(const struct run *run, FILE *out)
         fprintf(out, "its network is %.40s, not resnet50\n", arch);
 }
 
-static void quality_unmet(const struct run *run, FILE *out)
-{
-    double best = run->epoch[run->n_epochs - 1].best_top1;
-    if (!(best >= TARGET_TOP1))
-        fprintf(out, "its validation top-1 is %.2f %%, the target is %.2f %%\n", best, TARGET_TOP1);
-    if (!run->summary)
-        fputs("it is not complete\n", out);
-}
-
 static void optimizer_unmet(const struct run *run, FILE *out)
 {
     struct optimizer o = optimizer_of(run);
@@ -138,8 +122,12 @@ static void optimizer_unmet(const struct run *run, FILE *out)
 
 void mlperf_unmet(const struct run *run, bool closed, FILE *out)
 {
+    double best = run->epoch[run->n_epochs - 1].best_top1;
     data_unmet(run, out);
-    quality_unmet(run, out);
+    if (!(best >= TARGET_TOP1))
+        fprintf(out, "its validation top-1 is %.2f %%, the target is %.2f %%\n", best, TARGET_TOP1);
+    if (!run->summary)
+        fputs("it is not complete\n", out);
     if (closed)
         optimizer_unmet(run, out);
 }
@@ -185,20 +173,10 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     json_decref(line);
 }
 
-/* put_text, put_count and put_real write a value as an event at the beginning of the run. */
-static void put_text(struct log *log, const char *key, const char *value)
+/* Writes a value as an event at the beginning of the run. */
+static void put_value(struct log *log, const char *key, json_t *value)
 {
-    put(log, POINT, 0, key, json_string(value), NULL);
-}
-
-static void put_count(struct log *log, const char *key, int64_t value)
-{
-    put(log, POINT, 0, key, json_integer(value), NULL);
-}
-
-static void put_real(struct log *log, const char *key, double value)
-{
-    put(log, POINT, 0, key, json_finite(value), NULL);
+    put(log, POINT, 0, key, value, NULL);
 }
 
 /* Returns a number of the configuration, clamped to 1..2^20, so that products do not overflow. */
@@ -222,16 +200,16 @@ static void put_optimizer(struct log *log, const struct run *run)
         {"momentum", json_finite(o.momentum)},
         {"weight_decay", json_finite(o.weight_decay)},
     };
-    put_text(log, "opt_name", o.name);
+    put_value(log, "opt_name", json_string(o.name));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s_opt_%s", o.name, rows[i].key);
-        put(log, POINT, 0, key, rows[i].value, NULL);
+        put_value(log, key, rows[i].value);
     }
-    put_real(log, "opt_learning_rate_warmup_epochs", o.warmup_epochs);
+    put_value(log, "opt_learning_rate_warmup_epochs", json_finite(o.warmup_epochs));
     if (strcmp(o.name, "lars") == 0) {
-        put_real(log, "lars_opt_learning_rate_warmup_epochs", o.warmup_epochs);
-        put_real(log, "lars_epsilon", 0);
+        put_value(log, "lars_opt_learning_rate_warmup_epochs", json_finite(o.warmup_epochs));
+        put_value(log, "lars_epsilon", json_finite(0));
     }
 }
 
@@ -241,13 +219,14 @@ static void put_setting(struct log *log, const struct run *run)
     int64_t ranks = config_size(run, "world_size");
     int64_t devices = config_size(run, "devices_per_rank");
     int64_t accumulate = config_size(run, "accumulate");
-    put_count(log, "seed", json_integer_value(json_object_get(run->info, "seed")));
-    put_count(log, "global_batch_size", batch * ranks * accumulate);
-    put_count(log, "gradient_accumulation_steps", accumulate);
-    put_count(log, "train_samples", run->epoch[0].train_images);
-    put_count(log, "eval_samples", val_images(run));
-    put_count(log, "model_bn_span",
-              json_is_true(run_config(run, "sync_bn")) ? batch * ranks : batch / devices);
+    put_value(log, "seed", json_integer(json_integer_value(json_object_get(run->info, "seed"))));
+    put_value(log, "global_batch_size", json_integer(batch * ranks * accumulate));
+    put_value(log, "gradient_accumulation_steps", json_integer(accumulate));
+    put_value(log, "train_samples", json_integer(run->epoch[0].train_images));
+    put_value(log, "eval_samples", json_integer(val_images(run)));
+    put_value(
+        log, "model_bn_span",
+        json_integer(json_is_true(run_config(run, "sync_bn")) ? batch * ranks : batch / devices));
     put_optimizer(log, run);
 }
 
@@ -284,12 +263,13 @@ static void put_log(struct log *log, const struct run *run, bool closed)
 {
     double first = run->n_steps ? run->step[0].elapsed - run->step[0].total_s : 0;
     log->record = "run.json";
-    put_text(log, "submission_benchmark", "resnet");
-    put_text(log, "submission_org", "none");
-    put_text(log, "submission_division", closed ? "closed" : "open");
-    put_text(log, "submission_status", "research");
-    put_text(log, "submission_platform", json_text_or(run->info, "device", "unknown"));
-    put(log, POINT, 0, "cache_clear", json_false(), NULL);
+    put_value(log, "submission_benchmark", json_string("resnet"));
+    put_value(log, "submission_org", json_string("none"));
+    put_value(log, "submission_division", json_string(closed ? "closed" : "open"));
+    put_value(log, "submission_status", json_string("research"));
+    put_value(log, "submission_platform",
+              json_string(json_text_or(run->info, "device", "unknown")));
+    put_value(log, "cache_clear", json_false());
     put(log, START, 0, "init_start", NULL, NULL);
     put_setting(log, run);
     put(log, STOP, first, "init_stop", NULL, NULL);
