@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/text.h"
-#include "compare/fingerprint.h"
 #include "results/journal.h"
 
 #include <math.h>
@@ -209,29 +208,4 @@ done:
     if (fd >= 0)
         close(fd);
     return st == STATUS_OK ? closed : st;
-}
-
-/* ---- a base ---- */
-
-static bool is_left_out(const struct history_choice *c, const struct repeat *r)
-{
-    for (int64_t i = 0; i < c->without->n; i++)
-        if (repeat_same(&c->without->repeat[i], r))
-            return true;
-    return false;
-}
-
-enum status history_base(const struct history *h, const struct history_choice *c,
-                         struct repeats *base)
-{
-    for (int64_t i = h->n - 1; i >= 0 && base->n < c->most; i--) {
-        const struct repeat *r = &h->entry[i].repeat;
-        bool same = false;
-        if (!h->entry[i].accepted || is_left_out(c, r))
-            continue;
-        TRY(fingerprint_agrees(c->fingerprint, r->fingerprint, c->allowed, c->n_allowed, &same));
-        if (same)
-            TRY(repeats_copy(r, base));
-    }
-    return STATUS_OK;
 }

@@ -37,18 +37,3 @@ void history_free(struct history *h); /* does nothing for a zeroed struct */
 /* Appends the runs to the history in `dir`, which is created if missing. Runs that the history
  * already has (repeat_same) are skipped. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
-
-/* Selects the runs of a base, with which new runs are compared. These are the last `most` accepted
- * entries that agree with `fingerprint`, except in the fields `allowed` (fingerprint.h). The runs
- * in `without` are left out. */
-struct history_choice {
-    json_t *fingerprint;
-    const char *const *allowed; /* (n_allowed) */
-    int n_allowed;
-    const struct repeats *without;
-    int64_t most;
-};
-
-/* Adds copies of the chosen entries to `base`. */
-MUST_CHECK enum status history_base(const struct history *h, const struct history_choice *c,
-                                    struct repeats *base);
