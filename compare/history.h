@@ -4,9 +4,9 @@
  *    "started_s", "commit", "accepted": whether it may be a base, "disturbed", "end": {"by",
  * "steps", "epochs"}, "fingerprint": {...}, "metrics": {name: number or null}}
  *
- * Whole lines are appended, by one process at a time. A torn last line is ignored, and removed when
- * the next line is appended. Any other invalid line is an error, STATUS_DATA with the number of the
- * line, because a base must not silently lack runs. */
+ * Whole lines are appended, by one process at a time. A partial last line is ignored, and removed
+ * when the next line is appended. Any other invalid line is an error, STATUS_DATA with the number
+ * of the line, because a base must not silently lack runs. */
 #pragma once
 
 #include "compare/repeats.h"
@@ -16,12 +16,15 @@ enum { HISTORY_MAX = 100000 }; /* lines */
 struct history_entry {
     struct repeat repeat; /* .dir is NULL */
     double added_s;       /* seconds since 1970; equal for runs that were recorded together */
+    int64_t line;         /* its place in the file */
     bool accepted;
 };
 
 struct history {
     int64_t n;
     struct history_entry *entry; /* (n) in the order of recording */
+    bool unordered;              /* the lines were not in this order, as after a merge of files */
+    int64_t repeated;            /* lines left out, because others have the same run */
 };
 
 /* Whether there is a history in `dir`. */
