@@ -35,7 +35,7 @@ nd=s/cells/nd-fp32-resnet8-dummy-1x4/r1
 dp=s/cells/dp-fp32-resnet8-dummy-weak-2x4/r1
 expect 0 study study.json --dry-run --out s
 [[ $(grep -vc '^#' out) == 2 && ! -e s && ! -s err ]] || fail "a dry run prints $(wc -l <out) lines, starts runs or warns: $(<err)"
-has out '^# 2 runs of 2 cells; time not known until runs are complete, at most 2 min by .limit_s.$'
+has out '^# runs: 2, cells: 2, estimated time: unknown until runs are complete$'
 has out "^ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out $nd$"
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
@@ -45,10 +45,10 @@ has out '^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devic
 # The cells of weak and strong scaling with one batch per device are one training.
 expect 0 study quick --dry-run
 [[ $(grep -v '^#' out | sed 's/ --out .*//' | sort | uniq -d | wc -l) == 0 ]] || fail "study quick trains twice: $(sort out | uniq -d)"
-has out '^# 128 runs of 16 cells; '
+has out '^# runs: 128, cells: 16, '
 expect 0 study quick --dry-run --only 'jpeg-1x32/r[12]'
 count 5 out .
-has out '^# 4 runs of 2 cells; '
+has out '^# runs: 4, cells: 2, '
 
 expect 0 study study.json --out s
 count 2 out '-bound$|no single bound$|not enough to say$|oversubscribed$|disturbed$'
@@ -61,10 +61,10 @@ before=$(stat -c %y $nd/summary.json)
 expect 0 study study.json --no-report --out s # repeats no run
 [[ ! -s err && $(stat -c %y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
 expect 0 study study.json --dry-run --out s
-[[ $(<out) == "# no run is left" ]] || fail "a dry run of a complete study prints $(<out)"
+[[ $(<out) == "# runs: 0, cells: 0, estimated time: 0 s" ]] || fail "a dry run of a complete study prints $(<out)"
 cp -r s partly && rm -r partly/${nd#s/}
 expect 0 study study.json --dry-run --out partly
-has out '^# 1 run of 1 cell, beside 1 complete: about [0-9]+ s, as long as those took$'
+has out '^# runs: 1, cells: 1, estimated time: [0-9]+ s$'
 # A folder of an earlier version, which ran the cells of both scalings, continues with each cell once.
 sed 's/"weak": \[4\]/"weak": [4], "strong": [8]/' study.json >both.json
 expect 0 study both.json --no-report --out b2 --only 2x4
@@ -90,6 +90,7 @@ expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
 expect_error 2 "unknown preset 'quik'" study quik
 expect_error 2 "--only 'nothing' matches no run; a run's name is like 'nd-fp32-resnet8-dummy-1x4/r1'" study study.json --out s --only nothing
+expect_error 2 "--only '^dp-.*/r2$' matches no run" study study.json --out s --only '^dp-.*/r2$'
 sed 's/"classes": 3, "train": 12, "val": 4/"folder": "nowhere"/' study.json >absent.json
 expect_error 5 "no run was started: data 'dummy': there is no folder 'nowhere/train'" study absent.json --out absent
 # Every bad value is reported before the first run, each in a line that names its key.
@@ -109,7 +110,7 @@ expect_error 2 "cell 'nd-fp32-resnet8-dummy-1x4': --dp-reduce needs several devi
 sed 's/"dp": \[2\]/"dp": [64]/; s/"limit_s": 60, //' study.json >many.json
 expect 0 study ./many.json --dry-run
 has err "^ampscale: warning: cell 'dp-fp32-resnet8-dummy-weak-64x4': 64 threads on "
-has out '; time not known until runs are complete$'
+has out ', estimated time: unknown until runs are complete$'
 # A run fails: its data has a file that is no image.
 expect 0 data synth --out images --classes 2 --train 2 --val 2 --size 32
 find images -name '*.JPEG' -exec sh -c 'echo no image >"$1"' _ {} \;
