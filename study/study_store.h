@@ -20,9 +20,8 @@ struct study_store {
     int lock;
 };
 
-/* Opens the folder, or makes it, and writes plan.json if there is none, or if another version
- * divided the same study into other cells; runs of cells that remain count. STATUS_IO while another
- * process works in the folder; STATUS_USAGE if the folder holds another study. */
+/* Opens the folder, or makes it, and writes plan.json. STATUS_IO while another process works in the
+ * folder; STATUS_USAGE if the folder holds another study. */
 MUST_CHECK enum status study_store_open(const struct study_plan *plan, const char *dir,
                                         struct study_store *store);
 void study_store_close(struct study_store *store); /* no-op if the open failed */
@@ -33,6 +32,9 @@ enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
 MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
                                          char why[PROCESS_MESSAGE_SIZE]);
+
+/* Returns whether other work disturbed a complete run; false if its summary cannot be read. */
+bool study_store_disturbed(const struct study_store *store, const struct study_run *run);
 
 /* Prepares the folder of a run: makes its parent folder. If the run can resume from its checkpoint,
  * sets *resume and keeps the files of the earlier attempt. Otherwise removes these files. */

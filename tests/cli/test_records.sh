@@ -35,7 +35,7 @@ nd=s/cells/nd-fp32-resnet8-dummy-1x4/r1
 dp=s/cells/dp-fp32-resnet8-dummy-weak-2x4/r1
 expect 0 study study.json --dry-run --out s
 [[ $(grep -vc '^#' out) == 2 && ! -e s && ! -s err ]] || fail "a dry run prints $(wc -l <out) lines, starts runs or warns: $(<err)"
-has out '^# 2 runs of 2 cells; time not known until runs are complete, at most 2 min by .limit_s.$'
+has out '^# runs: 2, cells: 2, estimated time: unknown until runs are complete$'
 has out "^ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out $nd$"
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
@@ -45,10 +45,10 @@ has out '^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devic
 # The cells of weak and strong scaling with one batch per device are one training.
 expect 0 study quick --dry-run
 [[ $(grep -v '^#' out | sed 's/ --out .*//' | sort | uniq -d | wc -l) == 0 ]] || fail "study quick trains twice: $(sort out | uniq -d)"
-has out '^# 128 runs of 16 cells; '
+has out '^# runs: 128, cells: 16, '
 expect 0 study quick --dry-run --only 'jpeg-1x32/r[12]'
 count 5 out .
-has out '^# 4 runs of 2 cells; '
+has out '^# runs: 4, cells: 2, '
 
 expect 0 study study.json --out s
 count 2 out '-bound$|no single bound$|not enough to say$|oversubscribed$|disturbed$'
@@ -61,10 +61,10 @@ before=$(stat -c %y $nd/summary.json)
 expect 0 study study.json --no-report --out s # repeats no run
 [[ ! -s err && $(stat -c %y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
 expect 0 study study.json --dry-run --out s
-[[ $(<out) == "# no run is left" ]] || fail "a dry run of a complete study prints $(<out)"
+[[ $(<out) == "# runs: 0, cells: 0, estimated time: 0 s" ]] || fail "a dry run of a complete study prints $(<out)"
 cp -r s partly && rm -r partly/${nd#s/}
 expect 0 study study.json --dry-run --out partly
-has out '^# 1 run of 1 cell, beside 1 complete: about [0-9]+ s, as long as those took$'
+has out '^# runs: 1, cells: 1, estimated time: [0-9]+ s$'
 # A folder of an earlier version, which ran the cells of both scalings, continues with each cell once.
 sed 's/"weak": \[4\]/"weak": [4], "strong": [8]/' study.json >both.json
 expect 0 study both.json --no-report --out b2 --only 2x4
@@ -90,6 +90,7 @@ expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
 expect_error 2 "unknown preset 'quik'" study quik
 expect_error 2 "--only 'nothing' matches no run; a run's name is like 'nd-fp32-resnet8-dummy-1x4/r1'" study study.json --out s --only nothing
+expect_error 2 "--only '^dp-.*/r2$' matches no run" study study.json --out s --only '^dp-.*/r2$'
 sed 's/"classes": 3, "train": 12, "val": 4/"folder": "nowhere"/' study.json >absent.json
 expect_error 5 "no run was started: data 'dummy': there is no folder 'nowhere/train'" study absent.json --out absent
 # Every bad value is reported before the first run, each in a line that names its key.
@@ -109,7 +110,7 @@ expect_error 2 "cell 'nd-fp32-resnet8-dummy-1x4': --dp-reduce needs several devi
 sed 's/"dp": \[2\]/"dp": [64]/; s/"limit_s": 60, //' study.json >many.json
 expect 0 study ./many.json --dry-run
 has err "^ampscale: warning: cell 'dp-fp32-resnet8-dummy-weak-64x4': 64 threads on "
-has out '; time not known until runs are complete$'
+has out ', estimated time: unknown until runs are complete$'
 # A run fails: its data has a file that is no image.
 expect 0 data synth --out images --classes 2 --train 2 --val 2 --size 32
 find images -name '*.JPEG' -exec sh -c 'echo no image >"$1"' _ {} \;
@@ -119,6 +120,27 @@ for message in "FAILED: " "1 run of 'f' failed; the same command with --retry ru
     has out "nd-fp32-resnet8-dummy-1x4 .*missing: "
     has err "$message"
 done
+# A run that other work disturbed is measured once more, at the end; with --retry also one of an earlier call.
+# The launcher's first attempt at each run ends with a record of a busy machine.
+cat >launcher <<'END'
+#!/usr/bin/env bash
+ranks=$1 program=$2 out=
+shift 2
+"$program" launch --comm gloo --nproc "$ranks" -- "$@" || exit
+for word; do [[ $previous != --out ]] || out=$word; previous=$word; done
+echo "$out" >>attempts
+[[ $(grep -cx "$out" attempts) != 1 ]] || sed -i 's/"disturbed": false/"disturbed": true/' "$out/summary.json"
+END
+chmod +x launcher
+sed 's/"modes": {[^}]*}/"modes": {"ddp": [2]}/; s/"limit_s": 60/"limit_s": 60, "launcher": [".\/launcher", "{ranks}"]/' study.json >again.json
+expect 0 study ./again.json --no-report --out again
+[[ $(sort attempts | uniq -c | awk '{print $1}' | sort -u) == 2 ]] || fail "runs of a busy machine are not measured again once: $(<attempts) $(<err)"
+has err '^a run was disturbed by other work; measuring it again$'
+expect 0 study ./again.json --no-report --out again
+[[ $(sort attempts | uniq -c | awk '{print $1}' | sort -u) == 2 ]] || fail "a complete run was measured again without --retry"
+sed -i 's/"disturbed": false/"disturbed": true/' "$(tail -n 1 attempts)/summary.json"
+expect 0 study ./again.json --no-report --out again --retry
+[[ $(wc -l <attempts) -ge 3 ]] || fail "a disturbed run was not measured again with --retry: $(<attempts)"
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 expect_error 2 "'-oProxyCommand=id' is not a host's name" study hal --out b --hosts -oProxyCommand=id
 [[ ! -e b && ! -e h ]] || fail "a study with an invalid specification made its folder"
@@ -488,6 +510,42 @@ expect 0 trend faults
 for name in 'batch_size 64' 'inject slow:2' 'no inject, batch_size 32'; do
     has out "^resnet18 \\($name\\), images_per_s: 40 points"
 done
+# A change for the worse fails with --fail-on until it is taken back, or is older than --last points.
+expect 3 trend steps --fail-on worse
+expect 0 trend steps --fail-on worse --threshold 20
+expect 0 trend steps --fail-on worse --last 15
+mkdir dip
+sed '1,120!d' steps/history.jsonl >dip/history.jsonl
+sed '1,60!d; s/"added_s":17/"added_s":18/; s/"started_s":[0-9]*/"started_s":null/' steps/history.jsonl >>dip/history.jsonl
+expect 0 trend dip --fail-on worse --json -o dip.json
+count 1 dip.json '"taken_back": true'
+expect 0 trend dip
+has out 'point 26 .*worse, taken back$'
+has out 'better$'
+# A new kernel makes a new series, unless it is allowed to differ.
+mkdir kernel
+sed '1,120!d; s/"config.batch_size":32/&,"host.kernel":"6.1"/; 76,$s/6\.1"/6.2"/' steps/history.jsonl >kernel/history.jsonl
+expect 0 trend kernel --fail-on worse
+count 2 out ' points? .* no change$'
+expect 3 trend kernel --fail-on worse --allow-different host.kernel
+has out '^resnet18, images_per_s: 40 points'
+has out '^  2023-12-09  point 26   0100019 .*worse$'
+# Lines in any order, or twice, as a merge of two files leaves them, give the same series.
+expect 0 trend kernel --allow-different host
+cp out sorted
+mkdir merged
+{ tail -60 kernel/history.jsonl && cat kernel/history.jsonl; } >merged/history.jsonl
+expect 0 trend merged --allow-different host
+cmp -s out sorted || fail "the order of lines changes the series: $(<out)"
+has err "^ampscale: 'merged': the lines are not in order of time, and 60 repeat others: sorted"
+# A last line that lacks only its newline counts, and is kept; a line that was cut off is not.
+mkdir ends
+head -c -1 kernel/history.jsonl >ends/history.jsonl
+expect 0 trend ends --allow-different host
+cmp -s out sorted || fail "a complete last line without newline is lost: $(<out)"
+expect 0 compare --record ends base
+count 1 ends/history.jsonl '"started_s":1703369502,' # the complete line 120
+[[ $(wc -l <ends/history.jsonl) == 129 ]] || fail "the history has $(wc -l <ends/history.jsonl) lines"
 expect_error 2 "no history" trend
 expect_error 2 "unknown metric" trend steps --metric speed
 expect_error 5 "none of the requested metrics" trend steps --metric val_top1

@@ -6,7 +6,7 @@
 #include "bench/throughput.h"
 #include "compare/history.h"
 #include "input/synth.h"
-#include "predict/prediction_source.h"
+#include "predict/prediction.h"
 #include "results/analysis.h"
 #include "tests/fuzz/fuzz.h"
 #include "watch/plan.h"
