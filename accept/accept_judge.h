@@ -18,22 +18,14 @@ MUST_CHECK enum status accept_judge(const struct accept_check *check, struct acc
  * report's level. An added check is MISSING if it was selected (`asked`), else SKIP. */
 MUST_CHECK enum status accept_judge_report(const struct accept_spec *spec, struct accept_report *r);
 
-/* Counts the metrics that have a limit, by verdict. */
-void accept_count_metrics(const struct accept_report *r, int count[VERDICTS]);
-
-/* Writes "accepted: checks: 3 passed, ...; metrics with a limit: 7 passed, ..." without a
- * newline. */
-void accept_conclusion(const struct accept_report *r, bool strict, char *out, size_t size);
-
-/* Writes how many metrics were not judged because their limits need a fleet baseline, without a
- * newline; "" if there are no such metrics. */
-void accept_note(const struct accept_report *r, char *out, size_t size);
-
 /* --- reports (accept_report.c) --- */
 
-/* Prints, for the terminal, a table of the metrics that have a limit, and then the lines of
- * accept_note and accept_conclusion. */
+/* Prints, for the terminal, a table of the metrics that have a limit, and then how many
+ * metrics need a fleet baseline, and the conclusion. */
 void accept_print(const struct accept_report *r, bool strict, FILE *out);
+
+/* A new object that the caller owns (docs/schema/accept.schema.json); NULL when memory is short. */
+json_t *accept_report_json(const struct accept_report *r);
 
 /* Writes accept.json, .md, .html and .xml into the folder, each whole or not at all. The JUnit test
  * suite has a case for each check, and for each metric that has a limit. FAIL becomes a failure,

@@ -47,6 +47,63 @@ void accept_spread_words(const struct accept_metric *m, char *out, size_t size)
         text_join(out, size, ", ", "worst on %s", m->where);
 }
 
+/* --- conclusions --- */
+
+/* Counts the metrics that have a limit, by verdict. */
+static void count_metrics(const struct accept_report *r, int count[VERDICTS])
+{
+    memset(count, 0, VERDICTS * sizeof *count);
+    for (int i = 0; i < r->n_checks; i++)
+        for (int k = 0; k < r->check[i].n_metrics; k++)
+            if (*r->check[i].metric[k].limit)
+                count[r->check[i].metric[k].verdict]++;
+}
+
+enum { COUNTS_SIZE = 96 };
+
+static void say_counts(const int count[VERDICTS], char out[COUNTS_SIZE])
+{
+    snprintf(out, COUNTS_SIZE, "%d passed, %d warned, %d failed, %d skipped, %d missing",
+             count[VERDICT_PASS], count[VERDICT_WARN], count[VERDICT_FAIL], count[VERDICT_SKIP],
+             count[VERDICT_MISSING]);
+}
+
+/* Writes "accepted: checks: 3 passed, ...; metrics with a limit: 7 passed, ..." without a newline.
+ */
+static void conclusion(const struct accept_report *r, bool strict, char *out, size_t size)
+{
+    int code = verdict_exit_code(r->count, strict), metrics[VERDICTS];
+    char checks[COUNTS_SIZE], limits[COUNTS_SIZE];
+    count_metrics(r, metrics);
+    say_counts(r->count, checks);
+    say_counts(metrics, limits);
+    snprintf(out, size, "%s: checks: %s; metrics with a limit: %s",
+             code == 0                                   ? "accepted"
+             : code == status_exit_code(STATUS_MISMATCH) ? "NOT ACCEPTED"
+                                                         : "incomplete",
+             checks, limits);
+}
+
+/* Writes how many metrics were not judged because their limits need a fleet baseline, without a
+ * newline; "" if there are no such metrics. */
+static void note(const struct accept_report *r, char *out, size_t size)
+{
+    int left = 0, speeds = 0;
+    for (int i = 0; i < r->n_checks; i++)
+        for (int k = 0; k < r->check[i].n_metrics; k++) {
+            const struct accept_metric *m = &r->check[i].metric[k];
+            left += m->fleet_only;
+            speeds +=
+                accept_is_speed(m) && m->verdict != VERDICT_SKIP && m->verdict != VERDICT_MISSING;
+        }
+    *out = '\0';
+    if (left > 0)
+        snprintf(out, size, "%d %s a fleet baseline and %s not judged here%s", left,
+                 left == 1 ? "metric needs" : "metrics need", left == 1 ? "was" : "were",
+                 speeds > 0 ? ""
+                            : "; this run judged correctness and reproducibility only, no speed");
+}
+
 /* --- terminal --- */
 
 /* `reasoned`: prints the reason, which many metrics of a check may share. */
@@ -98,10 +155,10 @@ void accept_print(const struct accept_report *r, bool strict, FILE *out)
             fprintf(out, "%s%s", n++ ? ", " : "SKIP    not selected: ", r->check[i].name);
     if (n > 0)
         fputc('\n', out);
-    accept_note(r, line, sizeof line);
+    note(r, line, sizeof line);
     if (*line)
         fprintf(out, "%s\n", line);
-    accept_conclusion(r, strict, line, sizeof line);
+    conclusion(r, strict, line, sizeof line);
     fprintf(out, "%s\n", line);
 }
 
@@ -165,9 +222,9 @@ static void write_summary(struct writer *w, const struct accept_report *r, bool 
 {
     struct table t = table_begin("verdict|check|>seconds|repeats|other work|why");
     char line[NOISE_WORDS_SIZE];
-    accept_conclusion(r, strict, line, sizeof line);
+    conclusion(r, strict, line, sizeof line);
     writer_paragraph(w, "%s.", line);
-    accept_note(r, line, sizeof line);
+    note(r, line, sizeof line);
     if (*line)
         writer_paragraph(w, "%s.", line);
     writer_paragraph(w, "Node %s, %s; level %d, %s to %s, ampscale %s.", r->node,
@@ -224,6 +281,26 @@ static enum status write_document(const struct accept_report *r, bool strict,
             writer_code(&w, c->command);
     }
     return writer_end(&w);
+}
+
+/* --- files --- */
+
+json_t *accept_report_json(const struct accept_report *r)
+{
+    char remark[256];
+    int metrics[VERDICTS];
+    json_t *checks = json_array();
+    for (int i = 0; i < r->n_checks; i++)
+        json_array_append_new(checks, accept_result_json(&r->check[i]));
+    note(r, remark, sizeof remark);
+    count_metrics(r, metrics);
+    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}",
+                     "record", "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node,
+                     "device", r->device, "begun", r->begun, "ended", r->ended, "version",
+                     r->version, "level", r->level, "passed",
+                     verdict_exit_code(r->count, false) == 0, "counts",
+                     verdict_counts_json(r->count), "metric_counts", verdict_counts_json(metrics),
+                     "checks", json_whole(checks, r->n_checks), "note", remark);
 }
 
 enum status accept_write(const struct accept_report *r, bool strict, const char *dir)

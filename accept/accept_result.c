@@ -2,7 +2,6 @@
  * be damaged. Withholds the speeds of disturbed checks. */
 #include "accept/accept_result.h"
 
-#include "accept/accept_judge.h"
 #include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -227,24 +226,6 @@ json_t *accept_result_json(const struct accept_result *r)
                      r->command, "ended", verdict_str(r->ended), "ended_why", r->ended_why,
                      "reason", r->reason, "noise", noise, "verdict", verdict_str(r->verdict),
                      "metrics", json_whole(metrics, r->n_metrics));
-}
-
-json_t *accept_report_json(const struct accept_report *r)
-{
-    char note[256];
-    int metrics[VERDICTS];
-    json_t *checks = json_array();
-    for (int i = 0; i < r->n_checks; i++)
-        json_array_append_new(checks, accept_result_json(&r->check[i]));
-    accept_note(r, note, sizeof note);
-    accept_count_metrics(r, metrics);
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}",
-                     "record", "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node,
-                     "device", r->device, "begun", r->begun, "ended", r->ended, "version",
-                     r->version, "level", r->level, "passed",
-                     verdict_exit_code(r->count, false) == 0, "counts",
-                     verdict_counts_json(r->count), "metric_counts", verdict_counts_json(metrics),
-                     "checks", json_whole(checks, r->n_checks), "note", note);
 }
 
 /* --- reading --- */

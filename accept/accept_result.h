@@ -123,12 +123,11 @@ double accept_metric_median(const struct accept_metric *m);
 void accept_result_free(struct accept_result *r); /* no-op on a zeroed struct */
 void accept_report_free(struct accept_report *r); /* likewise */
 
-/* New objects that the caller owns (docs/schema/accept-check.schema.json, accept.schema.json); NULL
- * when memory is short. */
+/* A new object that the caller owns (docs/schema/accept-check.schema.json); NULL when memory is
+ * short. */
 json_t *accept_result_json(const struct accept_result *r);
-json_t *accept_report_json(const struct accept_report *r);
 
-/* Read an object of accept_result_json or accept_report_json; STATUS_DATA if it is invalid. On
+/* Read an object of accept_result_json, or of accept.json; STATUS_DATA if it is invalid. On
  * success the caller frees the result. */
 MUST_CHECK enum status accept_result_parse(const json_t *object, struct accept_result *r);
 MUST_CHECK enum status accept_report_parse(const json_t *object, struct accept_report *r);

@@ -1,7 +1,7 @@
 /* Fuzzes the readers of records that other commands than train write: acceptances, analyses,
  * histories, peaks, synthetic data sets, plans of studies, and measurements of throughput that are
  * continued. */
-#include "accept/accept_result.h"
+#include "accept/accept_judge.h"
 #include "bench/roofline.h"
 #include "bench/throughput.h"
 #include "compare/history.h"
