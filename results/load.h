@@ -33,7 +33,5 @@ void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus);
 
 struct load load_read(const struct load_meter *m);
 
-/* Returns what the counters show between two readings. `alone`: no other process of the job was on
- * this host. If `alone` is false, `others` is NaN, because the counters do not separate the job's
- * other processes from foreign ones. */
-struct host_noise load_between(const struct load *begin, const struct load *end, bool alone);
+/* Returns what the counters show between two readings. */
+struct host_noise load_between(const struct load *begin, const struct load *end);

@@ -131,9 +131,3 @@ void progress_end(struct progress *p)
     /* Replaces the bar with the log line of the last batch. */
     print_line(p, p->batches - 1);
 }
-
-void progress_accuracy(FILE *out, double top1, double top5)
-{
-    fprintf(out, " *   Acc@1 %.3f Acc@5 %.3f\n", top1, top5);
-    fflush(out);
-}
