@@ -2,7 +2,7 @@
 #pragma once
 
 #include "report/report_sections.h"
-#include "results/run_key.h"
+#include "results/run.h"
 
 /* Runs that differ only in their seeds. */
 struct group {
