@@ -79,12 +79,8 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
         "quiet", 'q', NULL, NULL, "Print no progress on stderr", AS_SWITCH(member)                 \
     }
 
-/* Redirects stdout to a file that replaces `path` when the command ends. STATUS_USAGE if `path` is
- * a folder. */
-MUST_CHECK enum status output_open(const char *path);
-
 /* Completes the output of the command. Flushes stdout. If something was printed, the output
- * replaces the file at the path of output_open, even if the command failed. STATUS_IO if the
+ * replaces the file of --output, even if the command failed. STATUS_IO if the
  * output cannot be written. */
 MUST_CHECK enum status output_close(void);
 
