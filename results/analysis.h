@@ -42,8 +42,6 @@ void conditions_add(struct conditions *all, const struct conditions *other);
 /* Returns whether a text has the form of a time in a record. */
 bool conditions_is_time(const char *text);
 
-/* --- Analyses --- */
-
 /* Increased when a reader of the previous version would misread the file. */
 enum { ANALYSIS_SCHEMA = 1 };
 

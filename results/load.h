@@ -1,8 +1,7 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
  * /proc/stat), the time in which quotas stopped this process's control groups, and this process's
- * own counters (getrusage). Only the processors that this process
- * may use are counted. Work on other processors, for example in another container, hardly disturbs
- * this process. */
+ * own counters (getrusage). Only the processors that this process may use are counted. Work on
+ * other processors, for example in another container, hardly disturbs this process. */
 #pragma once
 
 #include "results/noise.h"
