@@ -97,6 +97,20 @@ static double best_part(const struct search *s, int64_t n, int64_t *from, int64_
     return best;
 }
 
+/* Whether all values of [from, from + begin) and [from + end, to) are on one side of those of
+ * [from + begin, from + end), farther away than the noise explains: correlated or not, noise has no
+ * such gap. */
+static bool is_apart(const struct search *s, int64_t from, int64_t to, int64_t begin, int64_t end)
+{
+    double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+    for (int64_t i = from; i < to; i++) {
+        bool inside = i >= from + begin && i < from + end;
+        low[inside] = fmin(low[inside], s->x[i]);
+        high[inside] = fmax(high[inside], s->x[i]);
+    }
+    return fmax(low[0] - high[1], low[1] - high[0]) > 3 * noise_of(s, from, to);
+}
+
 static void shuffle(double *v, int64_t n, struct rng *rng)
 {
     for (int64_t i = n - 1; i > 0; i--) {
@@ -115,7 +129,9 @@ static void search(struct search *s, int64_t from, int64_t to)
     if (n < 2 * TREND_LEAST)
         return;
     score_points(s, from, to);
-    double found = best_part(s, n, &begin, &end) / s->inflation;
+    double found = best_part(s, n, &begin, &end);
+    if (!is_apart(s, from, to, begin, end))
+        found /= s->inflation;
     for (int i = 0; i < TREND_SHUFFLES && 1 + as_large < s->alpha * (1 + TREND_SHUFFLES); i++) {
         struct rng rng = rng_at(COMPARE_SEED, RNG_BOOTSTRAP, (uint64_t)i, (uint64_t)from);
         shuffle(s->score, n, &rng);
