@@ -113,6 +113,7 @@ enum status accept_read_repeat(const struct accept_spec *spec, const struct acce
                                     .device = spec->device,
                                     .only_device = spec->only_device,
                                     .n_devices = spec->n_devices,
+                                    .together = check->burn && check->device >= 0,
                                     .check_device = check->device};
     return accept_read(check->kind->reading, &o, r);
 }

@@ -1,6 +1,7 @@
 /* Judges each metric of a check, and then the check. */
 #include "accept/accept_judge.h"
 
+#include "accept/accept_noise.h"
 #include "base/array.h"
 #include "base/text.h"
 
@@ -30,14 +31,15 @@ static void say_baseline(const struct accept_limit *l, const struct accept_metri
         return;
     around(m->better, l->baseline, l->within, &low, &high);
     if (isfinite(low) && isfinite(high))
-        text_join(out, size, ", ", "%.5g to %.5g", low, high);
+        text_join(out, size, ", ", "%.5g to %.5g (baseline %.5g, up to %g %% away)", low, high,
+                  l->baseline, l->within * 100);
     else
-        text_join(out, size, ", ", "at %s %.5g", isfinite(low) ? "least" : "most",
-                  isfinite(low) ? low : high);
-    text_join(out, size, ", ", "%g %% of baseline %.5g", l->within * 100, l->baseline);
+        text_join(out, size, ", ", "at %s %.5g (baseline %.5g %s %g %%)",
+                  isfinite(low) ? "least" : "most", isfinite(low) ? low : high, l->baseline,
+                  isfinite(low) ? "less" : "plus", l->within * 100);
 }
 
-/* The limit as text: "at least 2223, 10 % of baseline 2470". */
+/* The limit as text: "at least 2223 (baseline 2470 less 10 %)". */
 static void say_limit(const struct accept_limit *l, const struct accept_metric *m, char *out,
                       size_t size)
 {
@@ -47,16 +49,16 @@ static void say_limit(const struct accept_limit *l, const struct accept_metric *
         text_join(out, size, ", ", "at most %.6g", l->max);
     say_baseline(l, m, out, size);
     if (!isnan(l->fleet_within))
-        text_join(out, size, ", ", "%g %% of the fleet's median", l->fleet_within * 100);
+        text_join(out, size, ", ", "within %g %% of the fleet's median", l->fleet_within * 100);
     if (!isnan(l->warn_min))
         text_join(out, size, ", ", "warns below %.6g", l->warn_min);
     if (!isnan(l->warn_max))
         text_join(out, size, ", ", "warns above %.6g", l->warn_max);
     if (!isnan(l->warn_within))
-        text_join(out, size, ", ", "warns at %g %% of baseline %.5g", l->warn_within * 100,
+        text_join(out, size, ", ", "warns beyond %g %% of baseline %.5g", l->warn_within * 100,
                   l->baseline);
     if (!isnan(l->fleet_warn_within))
-        text_join(out, size, ", ", "warns at %g %% of the fleet's median",
+        text_join(out, size, ", ", "warns beyond %g %% of the fleet's median",
                   l->fleet_warn_within * 100);
     if (*l->matches)
         text_join(out, size, ", ", "fits '%s'", l->matches);
@@ -179,7 +181,7 @@ static bool is_of_text(const struct accept_limit *l)
 static void judge_metric(const struct accept_limit *l, int repeats, struct accept_metric *m)
 {
     m->verdict = VERDICT_PASS;
-    m->fleet_only = false;
+    m->fleet_only = m->withheld = false;
     *m->limit = *m->reason = *m->source = '\0';
     if (!l) {
         m->verdict = VERDICT_SKIP;
@@ -281,6 +283,7 @@ enum status accept_judge(const struct accept_check *check, struct accept_result 
     for (int i = 0; i < r->n_metrics; i++)
         judge_metric(accept_limit_for(check, r->metric[i].name), r->repeats, &r->metric[i]);
     sum_up(check, r);
+    accept_withhold(r);
     return STATUS_OK;
 }
 
@@ -358,26 +361,23 @@ void accept_conclusion(const struct accept_report *r, bool strict, char *out, si
              checks, limits);
 }
 
-/* Whether the metric is a rate ("GB/s", "images/s") that was compared with a limit. */
-static bool is_judged_rate(const struct accept_metric *m)
+static bool is_judged_speed(const struct accept_metric *m)
 {
-    size_t n = strlen(m->unit);
-    bool rate = n >= 2 && strcmp(m->unit + n - 2, "/s") == 0;
-    return rate && m->verdict != VERDICT_SKIP && m->verdict != VERDICT_MISSING;
+    return accept_is_speed(m) && m->verdict != VERDICT_SKIP && m->verdict != VERDICT_MISSING;
 }
 
 void accept_note(const struct accept_report *r, char *out, size_t size)
 {
-    int left = 0, rates = 0;
+    int left = 0, speeds = 0;
     for (int i = 0; i < r->n_checks; i++)
         for (int k = 0; k < r->check[i].n_metrics; k++) {
             left += r->check[i].metric[k].fleet_only;
-            rates += is_judged_rate(&r->check[i].metric[k]);
+            speeds += is_judged_speed(&r->check[i].metric[k]);
         }
     *out = '\0';
     if (left > 0)
         snprintf(out, size, "%d %s a fleet baseline and %s not judged here%s", left,
                  left == 1 ? "metric needs" : "metrics need", left == 1 ? "was" : "were",
-                 rates > 0 ? ""
-                           : "; this run judged correctness and reproducibility only, no speed");
+                 speeds > 0 ? ""
+                            : "; this run judged correctness and reproducibility only, no speed");
 }

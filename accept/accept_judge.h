@@ -2,7 +2,8 @@
  *
  * A metric's value is the median of its repeats. A metric without a limit is SKIP. A metric with a
  * limit is MISSING if one of the repeats did not measure it. It is SKIP instead if no repeat
- * measured it and its limit says "absent": "skip". A check's verdict is the worst of its metrics'
+ * measured it and its limit says "absent": "skip". The speeds of a disturbed check are MISSING
+ * (accept_noise.h); all else is judged. A check's verdict is the worst of its metrics'
  * verdicts and of the verdict on how the check ended. */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Makes a spec from the results of good hardware. */
 #include "accept/accept_make.h"
 
+#include "accept/accept_noise.h"
 #include "base/array.h"
 #include "base/file.h"
 #include "base/stats.h"
@@ -259,11 +260,22 @@ static enum status read_spec(const char *dir, json_t **out)
     return STATUS_OK;
 }
 
+/* Refuses the results of a disturbed node, whose speeds are no limits for others. */
+static enum status check_idle(const struct accept_report *r, const char *dir)
+{
+    for (int i = 0; i < r->n_checks; i++)
+        if (accept_withhold(&r->check[i]))
+            return status_fail(STATUS_DATA, "'%s' makes no limits: check '%s' was %s", dir,
+                               r->check[i].name, r->check[i].reason);
+    return STATUS_OK;
+}
+
 static enum status read_folder(const char *dir, const char *first, struct source *s, json_t **spec)
 {
     json_t *own;
     TRY(accept_report_load(dir, &s->report[s->n]));
     s->n++;
+    TRY(check_idle(&s->report[s->n - 1], dir));
     TRY(read_spec(dir, &own));
     bool same = !*spec || json_equal(*spec, own);
     if (!*spec)

@@ -12,6 +12,8 @@ struct accept_options {
                           * repeats in the spec */
     int64_t budget_s;    /* time limit of all checks together, seconds; 0: unlimited */
     bool resume;         /* keep the results that the folder holds */
+    const char *proc;    /* folder to read in place of /proc; NULL: /proc */
+    const char *name;    /* of the node; NULL: the host's */
     FILE *progress;      /* gets progress lines; NULL: none */
 };
 

@@ -2,6 +2,7 @@
 #include "accept/accept_report.h"
 
 #include "accept/accept_judge.h"
+#include "accept/accept_noise.h"
 #include "base/stats.h"
 #include "base/text.h"
 
@@ -33,7 +34,8 @@ void accept_spread_words(const struct accept_metric *m, char *out, size_t size)
 
 /* --- terminal --- */
 
-static void print_metric(const struct accept_metric *m, FILE *out)
+/* `reasoned`: prints the reason, which many metrics of a check may share. */
+static void print_metric(const struct accept_metric *m, bool reasoned, FILE *out)
 {
     char value[VALUE_SIZE], spread[VALUE_SIZE];
     if (!*m->limit)
@@ -42,19 +44,24 @@ static void print_metric(const struct accept_metric *m, FILE *out)
     accept_spread_words(m, spread, sizeof spread);
     fprintf(out, "  %-7s %-24s %s%s%s%s; %s\n", verdict_str(m->verdict), m->name, value,
             *spread ? " (" : "", spread, *spread ? ")" : "", m->limit);
-    if (*m->reason)
+    if (*m->reason && reasoned)
         fprintf(out, "          %s\n", m->reason);
 }
 
 /* Prints a check's line, and also the check's metrics if one of its repeats has ended. */
 static void print_check(const struct accept_result *c, FILE *out)
 {
+    char noise[NOISE_WORDS_SIZE];
+    accept_noise_words(c, noise, sizeof noise);
     fprintf(out, "%-7s %s", verdict_str(c->verdict), c->name);
     if (c->seconds > 0)
         fprintf(out, ", %.1f s", c->seconds);
-    fprintf(out, "%s%s\n", *c->ended_why ? ": " : "", c->ended_why);
-    for (int k = 0; c->repeats > 0 && k < c->n_metrics; k++)
-        print_metric(&c->metric[k], out);
+    fprintf(out, "%s%s%s%s\n", *noise ? ", other work: " : "", noise, *c->ended_why ? ": " : "",
+            c->ended_why);
+    for (int k = 0, withheld = 0; c->repeats > 0 && k < c->n_metrics; k++) {
+        const struct accept_metric *m = &c->metric[k];
+        print_metric(m, !m->fleet_only && (!m->withheld || withheld++ == 0), out);
+    }
 }
 
 /* Whether the check was neither selected nor measured earlier. */
@@ -117,12 +124,17 @@ enum status accept_write_junit(const struct accept_report *r, bool strict, const
     TRY(junit_begin(&j));
     for (int i = 0; i < r->n_checks; i++) {
         const struct accept_result *c = &r->check[i];
+        char noise[NOISE_WORDS_SIZE];
+        const struct junit_property property = {"other_work", noise};
+        accept_noise_words(c, noise, sizeof noise);
         junit_add(&j, &(struct junit_case){.class = c->name,
                                            .name = "ended",
                                            .verdict = strictly(c->ended, strict),
                                            .seconds = c->seconds,
                                            .type = verdict_str(c->ended),
-                                           .message = c->ended_why});
+                                           .message = c->ended_why,
+                                           .property = &property,
+                                           .properties = 1});
         for (int k = 0; k < c->n_metrics; k++)
             if (*c->metric[k].limit)
                 add_metric_case(&j, c->name, &c->metric[k], strict);

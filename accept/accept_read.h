@@ -16,6 +16,7 @@ struct accept_output {
     const char *device; /* "cpu", "ref", "cuda" */
     int only_device;    /* index of the spec's only device; -1: the spec uses n_devices devices */
     int n_devices;
+    bool together;    /* other checks run at the same time */
     int check_device; /* index of the check's only device; -1: the check uses all devices of the
                        * spec */
 };
@@ -83,6 +84,7 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
  *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   the same three numbers
  *                     for training from JPEG files, and for PyTorch in eager and compiled mode
+ *   rounds_amp_256    number of rounds that gave a result
  *   of_peer_amp_256, peer_mode_amp_256   ratio to PyTorch's fastest mode, and its name: "PyTorch
  *                     compile"; or "PyTorch eager only; PyTorch compile: WHY" if that has no result
  *   rung_amp_256, falls_amp_256, why_amp_256   the final rung (fallback level), the number of

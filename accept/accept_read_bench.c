@@ -72,7 +72,13 @@ const struct accept_reading accept_read_facts[] = {
                  {"memory_bytes", "gpu_memory_gib", "GiB", ACCEPT_HIGHER, 0x1p-30, ACCEPT_LEAST},
                  {"power_limit_w", "power_limit_w", "W", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
                  {"pcie_generation", "pcie_generation", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
-                 {"pcie_width", "pcie_width", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST})},
+                 {"pcie_width", "pcie_width", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"max_pcie_generation", "max_pcie_generation", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"max_pcie_width", "max_pcie_width", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"max_clock_mhz", "max_clock_mhz", "MHz", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"remapped_rows", "remapped_rows", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
+                 {"remapping_pending", "remapping_pending", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
+                 {"remapping_failed", "remapping_failed", "", ACCEPT_LOWER, 1, ACCEPT_SUM})},
     {.column = COLUMNS({"gpus.0.driver", "driver", NULL})},
     {0}};
 
@@ -114,6 +120,7 @@ const struct accept_reading accept_read_peers[] = {
      .column = COLUMNS({"median_gb_per_s", "copy_{from}_{to}", "GB/s", ACCEPT_HIGHER},
                        {"", "pairs", "", ACCEPT_HIGHER, .over = ACCEPT_ROWS},
                        {"direct", "direct", "", ACCEPT_HIGHER, .over = ACCEPT_TRUE},
+                       {"direct", "staged", "", ACCEPT_LOWER, .over = ACCEPT_FALSE},
                        {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
     {0}};
 

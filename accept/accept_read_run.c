@@ -1,4 +1,5 @@
 /* Reads metrics of a training run from its folder. */
+#include "accept/accept_noise.h"
 #include "accept/accept_read.h"
 #include "base/file.h"
 #include "base/rng.h"
@@ -186,6 +187,11 @@ static enum status read_run(const struct accept_output *o, struct accept_result 
     TRY(path_format(path, sizeof path, "%s/run", o->dir));
     TRY(run_load(path, &run));
     enum status st = add_run(run, o, r);
+    /* Only the run's readings of the host's load count: steps that took far longer than the median
+     * may be the fault of the hardware. To a run, the other checks are other work. */
+    struct host_noise noise = host_noise_read(run->summary);
+    if (!o->together)
+        accept_noise_keep(r, &noise);
     if (st == STATUS_OK && !run->summary)
         st = status_fail(STATUS_DATA, "the run is incomplete: it has no summary.json");
     run_free(run);

@@ -87,6 +87,8 @@ static enum status add_work(const json_t *rows, const json_t *row, bool ways,
     name_work(row, ways && !is_peer(row), work);
     snprintf(of, sizeof of, "%s%s", prefix, work);
     TRY(accept_read_row(spread, row, of, r));
+    if (accept_read_number(row, "rounds") > 0) /* for a spec that asks for a result, not a speed */
+        TRY(accept_read_row(COLUMNS({"rounds", "rounds_{}", "", ACCEPT_HIGHER}), row, of, r));
     TRY(accept_read_rung(row, of, r));
     if (*prefix)
         return STATUS_OK;

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 
+#include "results/noise.h"
 #include "results/verdict.h"
 
 #include <jansson.h>
@@ -61,6 +62,7 @@ struct accept_metric {
     /* The verdict: */
     enum verdict verdict;
     bool fleet_only;                 /* the verdict is SKIP: the limit needs a fleet baseline */
+    bool withheld;                   /* the verdict is MISSING: the check was disturbed */
     char limit[ACCEPT_REASON_SIZE];  /* the limit as text; "": no limit, the verdict is SKIP */
     char reason[ACCEPT_REASON_SIZE]; /* why the metric did not pass */
     char source[ACCEPT_SOURCE_SIZE]; /* source of the limit */
@@ -79,6 +81,8 @@ struct accept_result {
      * could not be measured; SKIP: not selected. */
     enum verdict ended;
     char ended_why[ACCEPT_REASON_SIZE];
+    struct host_noise noise; /* of the most disturbed repeat (accept_noise.h); noise.seconds is not
+                              * above 0: not known */
     int n_metrics;
     struct accept_metric *metric;    /* (n_metrics) */
     enum verdict verdict;            /* the worst of `ended` and the metrics' verdicts */
@@ -123,8 +127,9 @@ void accept_report_free(struct accept_report *r); /* likewise */
  *   {"record": "accept", "schema": 1, "spec", "node", "device", "begun", "ended", "version",
  *    "level", "passed", "counts": {"PASS": n, ...}, "metric_counts": {...}, "checks": [{"name",
  * "kind", "level", "device", "repeats", "wanted", "seconds", "command", "ended", "ended_why",
- * "reason", "verdict", "metrics": [{"name", "unit", "better", "values": [number or text], "where",
- * "median", "min", "max", "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or
+ * "reason", "noise", "verdict", "metrics": [{"name", "unit", "better", "values": [number or text],
+ * "where", "median", "min", "max", "verdict", "limit", "reason", "source"}]}], "note":
+ * accept_note's line or
  * ""} */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);

@@ -1,5 +1,6 @@
 /* Writes results as JSON, and reads them back from files that may be damaged. */
 #include "accept/accept_judge.h"
+#include "accept/accept_noise.h"
 
 #include "base/array.h"
 #include "base/file.h"
@@ -41,12 +42,13 @@ json_t *accept_result_json(const struct accept_result *r)
     json_t *metrics = json_array();
     for (int i = 0; i < r->n_metrics; i++)
         json_array_append_new(metrics, metric_json(&r->metric[i]));
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:s, s:o}", "name",
-                     r->name, "kind", r->kind, "level", r->level, "device", r->device, "repeats",
-                     r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command", r->command,
-                     "ended", verdict_str(r->ended), "ended_why", r->ended_why, "reason", r->reason,
-                     "verdict", verdict_str(r->verdict), "metrics",
-                     json_whole(metrics, r->n_metrics));
+    json_t *noise = r->noise.seconds > 0 ? host_noise_json(&r->noise) : NULL;
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:o*, s:s, s:o}",
+                     "name", r->name, "kind", r->kind, "level", r->level, "device", r->device,
+                     "repeats", r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command",
+                     r->command, "ended", verdict_str(r->ended), "ended_why", r->ended_why,
+                     "reason", r->reason, "noise", noise, "verdict", verdict_str(r->verdict),
+                     "metrics", json_whole(metrics, r->n_metrics));
 }
 
 json_t *accept_report_json(const struct accept_report *r)
@@ -180,6 +182,8 @@ static enum status read_result(const json_t *object, struct accept_result *r)
         return damaged("metrics");
     for (size_t i = 0; i < json_array_size(metrics); i++)
         TRY(read_metric(json_array_get(metrics, i), r));
+    r->noise = host_noise_read(object);
+    accept_withhold(r);
     return STATUS_OK;
 }
 

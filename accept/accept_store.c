@@ -57,7 +57,12 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     TRY(path_format(checks, sizeof checks, "%s/checks", dir));
     TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
     TRY(dir_make(checks));
-    enum status st = dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock);
+    enum status st = dir_lock(dir, "ampscale accept", 0, &store->lock);
+    if (st == STATUS_IO) {
+        fprintf(stderr, "ampscale: waiting up to %d s for another 'ampscale accept' in '%s'\n",
+                LOCK_WAIT_SECONDS, dir);
+        st = dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock);
+    }
     if (st == STATUS_OK)
         fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
     if (st == STATUS_OK)
@@ -105,7 +110,8 @@ bool accept_store_has(const struct accept_store *store, const char *check)
     bool whole;
     if (accept_store_read(store, check, &r, &whole) != STATUS_OK)
         return false;
-    whole = whole && r.ended != VERDICT_MISSING;
+    whole = whole && r.ended != VERDICT_MISSING &&
+            !host_noise_judge(&r.noise, (char[NOISE_TEXT_MAX]){0});
     accept_result_free(&r);
     return whole;
 }

@@ -3,6 +3,7 @@
 
 #include "accept/accept_judge.h"
 #include "accept/accept_kind.h"
+#include "accept/accept_noise.h"
 #include "accept/accept_store.h"
 #include "base/array.h"
 #include "base/bar.h"
@@ -21,6 +22,7 @@
 
 enum {
     GRACE_SECONDS = 10,
+    AGAIN_MAX = 2,     /* further measurements of a disturbed repeat */
     REST_SECONDS = 30, /* a check that was cut off is continued if so many seconds are left */
     OUTPUT_MAX_BYTES = 64 << 20,
 };
@@ -30,6 +32,7 @@ struct work {
     const struct accept_options *options;
     struct accept_store store;
     struct process_signals signals;
+    struct load_meter meter;
     bool terminal;   /* progress is shown on a terminal */
     int done, total; /* checks */
     double burn_s;   /* seconds of each burn-in check; 0: each check runs the number of repeats in
@@ -45,6 +48,9 @@ struct lane {
     bool begun;                 /* an earlier accept_run has begun it, and its results were kept */
     int64_t room_s;             /* time limit of the running repeat, seconds */
     char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
+    struct load load;           /* before the running repeat */
+    json_t *before;             /* the result before the running repeat */
+    int again;                  /* times that the running repeat was measured again */
 };
 
 /* --- progress --- */
@@ -55,6 +61,15 @@ static void say_start(const struct work *w, const struct accept_check *check, in
     snprintf(text, sizeof text, "[%d/%d] %s, repeat %d, about %.0f s", w->done, w->total,
              check->name, repeat, check->seconds);
     study_say(w->options->progress, w->terminal, false, text);
+}
+
+static void say_again(const struct work *w, const struct lane *lane)
+{
+    char text[ACCEPT_REASON_SIZE + 256];
+    snprintf(text, sizeof text, "[%d/%d] %s, repeat %d is measured again (%d of %d): %s", w->done,
+             w->total, lane->check->name, lane->result->repeats, lane->again, AGAIN_MAX,
+             lane->result->reason);
+    study_say(w->options->progress, w->terminal, true, text);
 }
 
 static void say_end(struct work *w, const struct accept_result *r)
@@ -79,10 +94,12 @@ static void PRINTF_LIKE(3, 4)
 
 /* Judges a command that did not complete: FAIL if it found wrong numbers, failed, crashed or hung;
  * MISSING if data or devices are missing, if the command could not be started, if it was too slow
- * for its time budget, or if it was killed and a later call can continue it. */
+ * for its time budget or while other work disturbed it, or if it was killed and a later call can
+ * continue it. */
 static void judge_end(const struct lane *lane, const struct process_end *end,
-                      struct accept_result *r)
+                      const struct host_noise *noise, struct accept_result *r)
 {
+    char text[NOISE_TEXT_MAX];
     bool missing = end->code == status_exit_code(STATUS_USAGE) ||
                    end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED ||
                    (end->code == 128 + SIGKILL && lane->check->kind->resumes);
@@ -91,6 +108,10 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
     if (end->late && (budget || lane->check->kind->budget))
         end_with(r, VERDICT_MISSING, "stopped after %lld s, %s", (long long)lane->room_s,
                  budget ? "the rest of the budget" : "its time limit");
+    else if (end->late && host_noise_judge(noise, text))
+        end_with(r, VERDICT_MISSING,
+                 "not done within the limit of %lld s, disturbed: %s; repeat on an idle node",
+                 (long long)lane->check->limit_s, text);
     else if (end->late)
         end_with(r, VERDICT_FAIL, "not done within the limit of %lld s",
                  (long long)lane->check->limit_s);
@@ -232,6 +253,9 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
     CHECK(path_format(log, sizeof log, "%s/log", lane->dir));
     CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
     CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));
+    json_decref(lane->before);
+    lane->before = accept_result_json(lane->result);
+    CHECK(lane->before ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a check's result"));
     CHECK(keep_command(&command, lane->result));
     say_start(w, check, lane->result->repeats + 1);
     const struct process_config c = {.argv = command.v,
@@ -240,30 +264,58 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
                                      .signals = &w->signals,
                                      .limit_s = lane->room_s,
                                      .grace_s = GRACE_SECONDS};
+    lane->load = accept_noise_load(&w->meter);
     CHECK(process_start(&c, child));
 done:
     words_free(&command);
     return st;
 }
 
+/* Drops the measurements of a repeat whose speeds are withheld, to measure it again. Keeps them if
+ * the check found a wrong result, if the budget restricts the check, or if the repeat or an earlier
+ * one stayed disturbed. */
+static enum status keep_repeat(const struct work *w, struct lane *lane)
+{
+    struct accept_result *r = lane->result;
+    char text[NOISE_TEXT_MAX];
+    if (!host_noise_judge(&r->noise, text)) {
+        lane->again = 0;
+        return STATUS_OK;
+    }
+    TRY(accept_judge(lane->check, r));
+    if (r->ended != VERDICT_PASS || !accept_withhold(r) || r->verdict != VERDICT_MISSING ||
+        lane->again == AGAIN_MAX || room_for(w, lane->check) < lane->check->limit_s)
+        return STATUS_OK;
+    lane->again++;
+    lane->begun = false; /* measures anew, and continues no record */
+    say_again(w, lane);
+    accept_result_free(r);
+    return accept_result_parse(lane->before, r);
+}
+
 /* Reads the measurements of a repeat that has ended, and stores them. */
-static enum status end_repeat(const struct work *w, const struct lane *lane,
+static enum status end_repeat(const struct work *w, struct lane *lane,
                               const struct process_end *end)
 {
     struct accept_result *r = lane->result;
+    struct load load = accept_noise_load(&w->meter);
+    struct host_noise noise = load_between(&lane->load, &load, true);
     enum status st = STATUS_OK;
     bool partial = false;
     r->repeats++;
+    accept_noise_keep(r, &noise);
     r->seconds += end->seconds;
     /* A command that found wrong numbers prints them; a command that lacks data or was cut off may
      * have printed its results so far. */
     if (end->code != status_exit_code(STATUS_USAGE))
         st = read_repeat(w, lane->check, lane->dir, r, &partial);
     if (end->late || end->code != 0)
-        judge_end(lane, end, r);
+        judge_end(lane, end, &noise, r);
     if (partial)
         note_partial(lane->check, r);
-    return st == STATUS_OK ? accept_store_write(&w->store, r, false) : st;
+    TRY(st);
+    TRY(keep_repeat(w, lane));
+    return accept_store_write(&w->store, r, false);
 }
 
 /* --- a check, or several at the same time --- */
@@ -294,7 +346,8 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
     lane->begun = *r->name;
     if (lane->whole &&
-        (r->ended == VERDICT_MISSING || (check == w->spec->check && r->verdict != VERDICT_PASS))) {
+        (r->ended == VERDICT_MISSING || (accept_withhold(r) && r->verdict == VERDICT_MISSING) ||
+         (check == w->spec->check && r->verdict != VERDICT_PASS))) {
         accept_result_free(r); /* devices or inputs that the check lacked may be available now */
         lane->whole = false;
     }
@@ -356,6 +409,8 @@ static enum status run_together(const struct work *w, const struct accept_check 
 done:
     if (child)
         process_kill(child, n);
+    for (int i = 0; lane && i < n; i++)
+        json_decref(lane[i].before);
     free(child);
     free(lane);
     return st;
@@ -370,7 +425,9 @@ static enum status begin_report(const struct work *w, struct accept_report *repo
     TRY(array_new(&report->check, spec->n_checks));
     snprintf(report->spec, sizeof report->spec, "%s", spec->name);
     snprintf(report->version, sizeof report->version, "%s", environment_version());
-    if (gethostname(report->node, sizeof report->node - 1) != 0)
+    if (w->options->name)
+        snprintf(report->node, sizeof report->node, "%s", w->options->name);
+    else if (gethostname(report->node, sizeof report->node - 1) != 0)
         strcpy(report->node, "unknown");
     environment_time(report->begun);
     return STATUS_OK;
@@ -480,6 +537,7 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
     CHECK(accept_plan_burn(spec, options, &w.burn_s));
     CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
     CHECK(process_signals_open(&w.signals));
+    load_open(&w.meter, options->proc, NULL);
     CHECK(begin_report(&w, report));
     CHECK(run_all(&w, report));
     const struct accept_metric *device = accept_metric_find(&report->check[0], "device");

@@ -5,6 +5,10 @@
  * measurements so far count, its other metrics are missing, and the next check starts. If its
  * command printed nothing, its measurements are those of the record in its folder "work".
  *
+ * The load is measured around each repeat. A repeat whose speeds other work disturbed is measured
+ * again, at most twice, if the time for later checks allows it; if that does not help, the check is
+ * MISSING (accept_noise.h).
+ *
  * Measurements are stored as soon as each repeat ends, so that an interrupted test suite can be
  * resumed. With `resume`, checks that could not be measured are run again, from their beginning. Of
  * a check that was interrupted and is not selected now, the report has the measurements so far. A

@@ -2,6 +2,7 @@
 #include "accept/accept_report.h"
 
 #include "accept/accept_judge.h"
+#include "accept/accept_noise.h"
 #include "base/document.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -10,8 +11,8 @@
 
 static void write_summary(struct writer *w, const struct accept_report *r, bool strict)
 {
-    struct table t = table_begin("verdict|check|>seconds|repeats|why");
-    char line[256];
+    struct table t = table_begin("verdict|check|>seconds|repeats|other work|why");
+    char line[NOISE_WORDS_SIZE];
     accept_conclusion(r, strict, line, sizeof line);
     writer_paragraph(w, "%s.", line);
     accept_note(r, line, sizeof line);
@@ -26,6 +27,8 @@ static void write_summary(struct writer *w, const struct accept_report *r, bool 
         table_add(&t, "%s", c->name);
         table_add_amount(&t, c->seconds);
         table_add(&t, "%d of %d", c->repeats, c->wanted);
+        accept_noise_words(c, line, sizeof line);
+        table_add(&t, "%s", line);
         table_add(&t, "%s", c->reason);
     }
     writer_heading(w, 2, "Checks");

@@ -1,7 +1,7 @@
 /* Judges the nodes of a fleet. */
 #include "accept/fleet.h"
 #include "base/array.h"
-#include "base/words.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -73,10 +73,34 @@ static enum status find_apart(struct fleet_node *node, const struct fleet_metric
                 100 * bound);
 }
 
-static enum status find_code(struct fleet_node *node, const char *metric, double value)
+/* Why a node has no value of "check/metric"; "": not known. */
+static const char *why_of(const struct judging *j, const struct fleet_node *node,
+                          const char *metric)
 {
+    char key[NODE_NAME_MAX + NODE_METRIC_MAX];
+    snprintf(key, sizeof key, "%s/%.*s", node->name, (int)strcspn(metric, "/"), metric);
+    return json_text_at(j->config->why, key);
+}
+
+/* Counts a metric without a value; adds a finding unless there is one of the same reason. */
+static enum status find_why(struct fleet_node *node, const char *metric, double value,
+                            const char *why)
+{
+    for (int i = 0; i < node->n; i++) {
+        if (strcmp(node->finding[i].reason, why) != 0)
+            continue;
+        node->count[VERDICT_MISSING]++;
+        return STATUS_OK;
+    }
+    return find(node, metric, VERDICT_MISSING, value, NAN, "%s", why);
+}
+
+static enum status find_code(const struct judging *j, struct fleet_node *node, const char *metric,
+                             double value)
+{
+    const char *why = why_of(j, node, metric);
     if (isnan(value) || value == status_exit_code(STATUS_DATA))
-        return find(node, metric, VERDICT_MISSING, value, 0, "not measured on the node");
+        return find_why(node, metric, value, *why ? why : "not measured on the node");
     if (value != 0)
         return find(node, metric, VERDICT_FAIL, value, 0,
                     "exit code %g on the node; the node's own report gives the reason", value);
@@ -155,8 +179,11 @@ static enum status judge_value(struct judging *j, const struct fleet_metric *m, 
 {
     struct fleet_node *node = &j->fleet->node[i];
     double value, loss;
+    const char *why = why_of(j, node, m->name);
     if (!value_of(j, i, m->group, m->name, &value))
         return STATUS_OK;
+    if (isnan(value) && *why)
+        return find_why(node, m->name, NAN, why);
     if (isnan(value) && !may_lack) {
         int of = j->fleet->group[m->group].n;
         return find(node, m->name, VERDICT_MISSING, NAN, m->sample.n ? m->sample.reference : NAN,
@@ -187,7 +214,7 @@ static enum status judge_metric(struct judging *j, int group, const char *name)
     if (is_code(name)) {
         for (int i = 0; i < j->nodes->n; i++)
             if (value_of(j, i, group, name, &value))
-                TRY(find_code(&j->fleet->node[i], name, value));
+                TRY(find_code(j, &j->fleet->node[i], name, value));
         return STATUS_OK;
     }
     if (!bounds_of(j->config, name, &bounds, &may_lack))
@@ -314,9 +341,10 @@ static enum status make_nodes(const struct nodes *nodes, const struct fleet_conf
         struct fleet_node *node = &f->node[f->n_nodes++];
         strcpy(node->name, nodes->node[i].name);
         node->group = nodes->node[i].n > 0 ? group_of(f, nodes->node[i].hardware) : -1;
+        const char *why = json_text_at(c->why, node->name);
         if (node->group < 0)
-            TRY(find(node, "", VERDICT_MISSING, NAN, NAN,
-                     "nothing was measured: the node's test suite has not ended"));
+            TRY(find(node, "", VERDICT_MISSING, NAN, NAN, "%s",
+                     *why ? why : "nothing was measured: the node's test suite has not ended"));
     }
     for (int i = 0; i < c->n_expected; i++) {
         if (is_there(f, c->expected[i]))
@@ -334,7 +362,7 @@ enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *co
 {
     struct judging j = {.nodes = nodes, .config = config, .fleet = fleet};
     enum status st = STATUS_OK;
-    *fleet = (struct fleet){0};
+    *fleet = (struct fleet){.remarks = config->remarks};
     CHECK(array_new(&j.value, nodes->n));
     CHECK(make_groups(nodes, fleet));
     CHECK(make_nodes(nodes, config, fleet));

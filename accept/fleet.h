@@ -24,6 +24,7 @@
 #pragma once
 
 #include "accept/accept_spec.h"
+#include "base/words.h"
 #include "results/nodes.h"
 
 enum {
@@ -69,9 +70,11 @@ struct fleet_config {
                                      * bounds, and a metric "check/metric" that has neither is not
                                      * compared */
     int level;                      /* highest level of the spec's checks that must have values */
-    const json_t *better;  /* {metric: accept_better}, or NULL; fleet_better() decides for metrics
-                            * that are not in this object */
-    char *const *expected; /* (n_expected) names of nodes that must be in the input */
+    const json_t *better; /* {metric: accept_better}, or NULL; fleet_better() decides for metrics
+                           * that are not in this object */
+    const json_t *why;    /* {node or "node/check": why it has no values}, or NULL */
+    const struct words *remarks; /* about the input, for the reports; NULL: none */
+    char *const *expected;       /* (n_expected) names of nodes that must be in the input */
     int n_expected;
 };
 
@@ -114,13 +117,14 @@ struct fleet {
     struct fleet_node *node;
     int n_metrics; /* sorted by group and name */
     struct fleet_metric *metric;
-    int count[VERDICTS]; /* nodes */
+    int count[VERDICTS];         /* nodes */
+    const struct words *remarks; /* those of the configuration */
 };
 
 /* Judges the nodes. A metric that a node of the group has, or that the spec bounds, is MISSING on a
- * node without a value. "<check>/return_code" (fleet_input.h) must be 0; the value 5 is MISSING,
- * and any other value is FAIL. A node without a single PASS is MISSING. On success the caller
- * frees. */
+ * node without a value; a reason that many metrics of a check share is found once.
+ * "<check>/return_code" (fleet_input.h) must be 0; the value 5 is MISSING, and any other value is
+ * FAIL. A node without a single PASS is MISSING. On success the caller frees. */
 MUST_CHECK enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *config,
                                    struct fleet *fleet);
 void fleet_free(struct fleet *fleet); /* no-op on a zeroed struct */

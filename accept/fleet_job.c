@@ -97,6 +97,8 @@ static enum status judge_input(const struct fleet_options *o, const struct fleet
     const struct fleet_config c = {.bounds = {.warn = warn / 100, .fail = o->within / 100},
                                    .spec = spec,
                                    .better = in->better,
+                                   .why = in->why,
+                                   .remarks = &in->remarks,
                                    .level = in->level ? in->level : ACCEPT_LEVEL_MAX,
                                    .expected = names,
                                    .n_expected = expected->n};
@@ -242,7 +244,7 @@ static enum status take_report(struct fleet_input *in, const char *text, const c
     if (st != STATUS_DATA)
         return st;
     fprintf(stderr, "ampscale: node '%s': %s\n", name, status_message());
-    return fleet_input_unfinished(in, name);
+    return fleet_input_unfinished(in, name, NULL);
 }
 
 /* Gathers all ranks' reports on rank 0. */

@@ -48,6 +48,7 @@ static json_t *node_json(const struct fleet_node *node)
 json_t *fleet_json(const struct fleet *f, bool strict)
 {
     json_t *hardware = json_array(), *metrics = json_array(), *nodes = json_array();
+    json_t *remarks = json_array();
     for (int i = 0; i < f->n_groups; i++)
         json_array_append_new(hardware, json_pack("{s:s, s:i}", "name", f->group[i].hardware,
                                                   "nodes", f->group[i].n));
@@ -55,9 +56,11 @@ json_t *fleet_json(const struct fleet *f, bool strict)
         json_array_append_new(metrics, metric_json(&f->metric[i]));
     for (int i = 0; i < f->n_nodes; i++)
         json_array_append_new(nodes, node_json(&f->node[i]));
-    return json_pack("{s:s, s:i, s:b, s:o, s:o, s:o, s:o}", "record", "fleet", "schema",
+    for (int i = 0; f->remarks && i < f->remarks->n; i++)
+        json_array_append_new(remarks, text_json(f->remarks->v[i]));
+    return json_pack("{s:s, s:i, s:b, s:o, s:o, s:o, s:o, s:o}", "record", "fleet", "schema",
                      FLEET_SCHEMA, "passed", verdict_exit_code(f->count, strict) == 0, "counts",
                      verdict_counts_json(f->count), "hardware", json_whole(hardware, f->n_groups),
-                     "metrics", json_whole(metrics, f->n_metrics), "nodes",
+                     "metrics", json_whole(metrics, f->n_metrics), "remarks", remarks, "nodes",
                      json_whole(nodes, f->n_nodes));
 }

@@ -92,6 +92,8 @@ void fleet_print(const struct fleet *f, bool strict, FILE *out)
     for (int g = 0; g < f->n_groups; g++)
         print_group(f, g, out);
     print_group(f, -1, out);
+    for (int i = 0; f->remarks && i < f->remarks->n; i++)
+        fprintf(out, "remark: %s\n", f->remarks->v[i]);
     fleet_conclusion(f, strict, line, sizeof line);
     fprintf(out, "%s\n", line);
 }
@@ -210,6 +212,8 @@ static enum status write_document(const struct fleet *f, bool strict, const char
     TRY(writer_begin(&w, format, path, "Acceptance of a fleet"));
     fleet_conclusion(f, strict, line, sizeof line);
     writer_paragraph(&w, "%s", line);
+    for (int i = 0; f->remarks && i < f->remarks->n; i++)
+        writer_paragraph(&w, "Remark: %s.", f->remarks->v[i]);
     write_nodes(f, &w);
     write_findings(f, &w);
     write_metrics(f, &w);

@@ -15,7 +15,8 @@ void fleet_print(const struct fleet *fleet, bool strict, FILE *out);
 
 /* {"record": "fleet", "schema": 1, "passed", "counts": {"PASS": n, ...}, "hardware": [{"name",
  * "nodes"}], "metrics": [{"name", "hardware": index, "better", "n", "missing", "median", "spread",
- * "reference", "fail", "warn", "groups": null or [{"median", "nodes"}, {...}]}], "nodes": [{"name",
+ * "reference", "fail", "warn", "groups": null or [{"median", "nodes"}, {...}]}], "remarks": [text],
+ * "nodes": [{"name",
  * "hardware": index or null, "verdict", "counts", "findings": [{"metric", "verdict", "value",
  * "reference", "reason"}]}]}; a number that is not known is null. The caller owns it; NULL when
  * memory is short. */

@@ -27,6 +27,28 @@ struct good {
     int meetings;
 };
 
+static bool is_disturbed(const struct pair_judging *j, int rank, char text[NOISE_TEXT_MAX])
+{
+    return j->noise && host_noise_judge(&j->noise[rank], text);
+}
+
+/* A rank's own step; NAN if it was not measured, or if the rank was disturbed. */
+static double step_of(const struct pair_judging *j, int rank)
+{
+    return is_disturbed(j, rank, (char[NOISE_TEXT_MAX]){0}) ? NAN : j->step[rank];
+}
+
+/* A pair test, without its times if one of the ranks was disturbed. */
+static struct pair_link link_of(const struct pair_judging *j, int i)
+{
+    const struct pair_meeting *m = &j->plan->meeting[i];
+    struct pair_link link = j->link[i];
+    char text[NOISE_TEXT_MAX];
+    if (is_disturbed(j, m->a, text) || is_disturbed(j, m->b, text))
+        link.busbw = link.latency = NAN;
+    return link;
+}
+
 /* Sorts x[0..n), and returns its median; NAN if n is 0. */
 static double median_of(double *x, int64_t n)
 {
@@ -42,16 +64,16 @@ static enum status know_good(const struct pair_judging *j, struct good *g)
     double *x;
     TRY(array_new(&x, most));
     for (int r = 0; r < j->plan->ranks; r++)
-        if (!j->suspect[r] && isfinite(j->step[r]))
+        if (!j->suspect[r] && isfinite(step_of(j, r)))
             x[steps++] = j->step[r];
     g->step = median_of(x, steps);
     for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(j->link[i].busbw))
+        if (j->plan->meeting[i].reference && isfinite(link_of(j, i).busbw))
             x[rates++] = j->link[i].busbw;
     g->meetings = (int)rates;
     g->busbw = median_of(x, rates);
     for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(j->link[i].latency))
+        if (j->plan->meeting[i].reference && isfinite(link_of(j, i).latency))
             x[times++] = j->link[i].latency;
     g->latency = median_of(x, times);
     free(x);
@@ -60,9 +82,9 @@ static enum status know_good(const struct pair_judging *j, struct good *g)
 
 enum outcome { OUTCOME_GOOD, OUTCOME_BAD, OUTCOME_UNKNOWN };
 
-static enum outcome outcome_of(const struct pair_judging *j, const struct pair_link *l,
-                               const struct good *g)
+static enum outcome outcome_of(const struct pair_judging *j, int i, const struct good *g)
 {
+    const struct pair_link link = link_of(j, i), *l = &link;
     if (l->wrong > 0)
         return OUTCOME_BAD;
     if (isnan(l->busbw) || isnan(l->latency) || isnan(g->busbw) || isnan(g->latency))
@@ -81,7 +103,7 @@ static void add_partners(struct pair_finding *f, const struct pair_judging *j, c
     for (int i = 0; i < j->plan->n; i++) {
         const struct pair_meeting *m = &j->plan->meeting[i];
         const struct pair_link *l = &j->link[i];
-        if (m->reference || m->a != rank || outcome_of(j, l, g) != which)
+        if (m->reference || m->a != rank || outcome_of(j, i, g) != which)
             continue;
         text_append(f->reason, PAIR_REASON_SIZE, "%s%s", comma, j->name[m->b]);
         if (l->wrong > 0)
@@ -111,14 +133,14 @@ static struct tally count_meetings(const struct pair_judging *j, const struct go
     struct tally t = {{0}};
     for (int i = 0; i < j->plan->n; i++)
         if (!j->plan->meeting[i].reference && j->plan->meeting[i].a == rank)
-            t.of[outcome_of(j, &j->link[i], g)]++;
+            t.of[outcome_of(j, i, g)]++;
     return t;
 }
 
 static enum pair_verdict verdict_of(const struct pair_judging *j, const struct good *g, int rank,
                                     const struct tally *t)
 {
-    double step = j->step[rank];
+    double step = step_of(j, rank);
     int bad = t->of[OUTCOME_BAD], good = t->of[OUTCOME_GOOD];
     if (step * (1 - j->within) > g->step)
         return PAIR_NODE;
@@ -130,6 +152,19 @@ static enum pair_verdict verdict_of(const struct pair_judging *j, const struct g
         return PAIR_EITHER;
     return isnan(step) || isnan(g->step) || good == 0 || t->of[OUTCOME_UNKNOWN] > 0 ? PAIR_UNKNOWN
                                                                                     : PAIR_GONE;
+}
+
+/* Gives the disturbed ranks as the reason, if there are any. */
+static void say_unknown(const struct pair_judging *j, struct pair_finding *f)
+{
+    char text[NOISE_TEXT_MAX];
+    for (int r = 0; r < j->plan->ranks; r++)
+        if (is_disturbed(j, r, text))
+            text_join(f->reason, PAIR_REASON_SIZE, "; ", "%s was disturbed: %s", j->name[r], text);
+    text_append(f->reason, PAIR_REASON_SIZE,
+                *f->reason ? "; repeat on idle nodes"
+                           : "not everything was measured, or no two good nodes were left for a "
+                             "reference measurement");
 }
 
 static void judge_suspect(const struct pair_judging *j, const struct good *g, int rank,
@@ -174,9 +209,7 @@ static void judge_suspect(const struct pair_judging *j, const struct good *g, in
         add_partners(f, j, g, rank, OUTCOME_GOOD);
         break;
     case PAIR_UNKNOWN:
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "not everything was measured, or no two good nodes were left for a reference "
-                    "measurement");
+        say_unknown(j, f);
         break;
     }
 }
@@ -189,7 +222,7 @@ static bool judge_reference(const struct pair_judging *j, const struct good *g, 
     enum { ENOUGH = 3 }; /* least number of pair tests for a median */
     const struct pair_meeting *m = &j->plan->meeting[i];
     const struct pair_link *l = &j->link[i];
-    bool slow = g->meetings >= ENOUGH && outcome_of(j, l, g) == OUTCOME_BAD;
+    bool slow = g->meetings >= ENOUGH && outcome_of(j, i, g) == OUTCOME_BAD;
     if (!m->reference || (l->wrong <= 0 && !slow))
         return false;
     *f = (struct pair_finding){.rank = m->a, .verdict = PAIR_EITHER};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "results/noise.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,10 +66,12 @@ struct pair_finding {
 
 struct pair_judging {
     const struct pair_plan *plan;
-    const bool *suspect;          /* (ranks) */
-    const double *step;           /* (ranks) seconds of each rank's own step; NAN: not measured */
-    const struct pair_link *link; /* (plan->n) */
-    const char *const *name;      /* (ranks) for the reasons */
+    const bool *suspect;            /* (ranks) */
+    const double *step;             /* (ranks) seconds of each rank's own step; NAN: not measured */
+    const struct pair_link *link;   /* (plan->n) */
+    const struct host_noise *noise; /* (ranks) during all of a rank's measurements; NULL: not known.
+                                     * The times of a disturbed rank count as not measured */
+    const char *const *name;        /* (ranks) for the reasons */
     double within;         /* largest loss of step rate or bandwidth that passes, as a fraction of
                             * the good ranks' median */
     double latency_within; /* largest increase of latency that passes, as a fraction of the good

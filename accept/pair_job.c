@@ -108,6 +108,9 @@ static enum status look_again(const struct pair_job *job, struct look *l, int *c
     TRY(mark_failing(job->failing, l));
     c.suspect = l->suspect;
     c.name = l->name;
+    c.alone = true;
+    for (int k = 0; k < w->size; k++)
+        c.alone = c.alone && (k == w->rank || strcmp(w->info[k].host, w->info[w->rank].host) != 0);
     c.delay = inject_delay(&job->faults, w->rank);
     c.progress = w->rank == 0 && !c.step.quiet ? stderr : NULL;
     if (c.step.threads == 0)

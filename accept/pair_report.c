@@ -26,8 +26,9 @@ static json_t *steps_json(const struct pair_config *c, const struct pair_result 
 {
     json_t *list = json_array();
     for (int i = 0; i < r->plan.ranks; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b, s:f}", "node", c->name[i], "suspect",
-                                              c->suspect[i], "step_s", r->step[i]));
+        json_array_append_new(list, json_pack("{s:s, s:b, s:f, s:o}", "node", c->name[i], "suspect",
+                                              c->suspect[i], "step_s", r->step[i], "noise",
+                                              host_noise_json(&r->noise[i])));
     return json_whole(list, r->plan.ranks);
 }
 

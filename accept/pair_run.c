@@ -6,6 +6,7 @@
 #include "bench/collective.h"
 #include "bench/noise_step.h"
 #include "model/graph.h"
+#include "results/load.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,11 +146,24 @@ done:
     return st;
 }
 
+/* Gives every rank the noise of all ranks. */
+static enum status share_noise(const struct pair_config *c, struct comm *comm,
+                               const struct load *begin, const struct load_meter *meter,
+                               struct host_noise *noise)
+{
+    enum { NUMBERS = sizeof *noise / sizeof(double) };
+    _Static_assert(sizeof *noise == NUMBERS * sizeof(double), "all members are double");
+    struct load end = load_read(meter);
+    noise[comm_rank(comm)] = load_between(begin, &end, c->alone);
+    return comm_sum(comm, &noise->seconds, NUMBERS * (int64_t)comm_size(comm));
+}
+
 void pair_result_free(struct pair_result *r)
 {
     pair_plan_free(&r->plan);
     free(r->step);
     free(r->link);
+    free(r->noise);
     free(r->finding);
     *r = (struct pair_result){0};
 }
@@ -157,17 +171,23 @@ void pair_result_free(struct pair_result *r)
 enum status pair_run(const struct pair_config *c, struct comm *comm, struct pair_result *r)
 {
     int ranks = comm_size(comm);
+    struct load_meter meter;
     enum status st;
     *r = (struct pair_result){0};
+    load_open(&meter, NULL, NULL);
     CHECK(pair_plan_make(c->suspect, ranks, c->partners, c->seed, &r->plan));
     CHECK(array_new(&r->step, ranks));
     CHECK(array_new(&r->link, r->plan.n));
+    CHECK(array_new(&r->noise, ranks));
+    struct load begin = load_read(&meter);
     CHECK(measure_steps(c, comm, r->step));
     CHECK(run_rounds(c, comm, r));
+    CHECK(share_noise(c, comm, &begin, &meter, r->noise));
     const struct pair_judging j = {.plan = &r->plan,
                                    .suspect = c->suspect,
                                    .step = r->step,
                                    .link = r->link,
+                                   .noise = r->noise,
                                    .name = c->name,
                                    .within = c->within,
                                    .latency_within = c->latency_within};

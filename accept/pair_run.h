@@ -19,6 +19,7 @@ enum { PAIR_LATENCY_BYTES = 8 };
 struct pair_config {
     const bool *suspect;       /* (ranks) */
     const char *const *name;   /* (ranks) */
+    bool alone;                /* no other rank is on this rank's host */
     int partners;              /* number of good ranks that each suspect is paired with */
     uint64_t seed;             /* of the plan */
     double within;             /* see pair_judging */
@@ -34,8 +35,9 @@ struct pair_config {
 /* The result, which is the same on every rank. */
 struct pair_result {
     struct pair_plan plan;
-    double *step;           /* (ranks) seconds, the median */
-    struct pair_link *link; /* (plan.n) */
+    double *step;             /* (ranks) seconds, the median */
+    struct pair_link *link;   /* (plan.n) */
+    struct host_noise *noise; /* (ranks) from the first step to the last pair test */
     int n;
     struct pair_finding *finding; /* (n) */
 };
@@ -52,7 +54,7 @@ void pair_result_free(struct pair_result *result); /* no-op on a zeroed struct *
 void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out);
 
 /* {"record": "pair", "schema": 1, "passed", "seed", "within", "latency_within", "bytes",
- * "steps": [{"node", "suspect", "step_s"}], "meetings": [{"round", "reference", "nodes": [a, b],
- * "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller owns
- * it; NULL when memory is short. */
+ * "steps": [{"node", "suspect", "step_s", "noise"}], "meetings": [{"round", "reference", "nodes":
+ * [a, b], "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller
+ * owns it; NULL when memory is short. */
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r);

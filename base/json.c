@@ -99,6 +99,13 @@ enum status json_parse(const char *bytes, size_t size, const char *from, json_t 
                                 error.text);
 }
 
+bool json_is_complete(const char *bytes, size_t size)
+{
+    json_t *value = json_loadb(bytes, size, 0, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
 enum status json_read(const char *path, size_t max, json_t **value)
 {
     char *bytes;

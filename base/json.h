@@ -12,6 +12,7 @@
 #include "base/status.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,6 +60,9 @@ double json_number_at(const json_t *object, const char *key);
  * STATUS_DATA, and the message names the line. The caller releases *value, which is NULL after a
  * failure. */
 MUST_CHECK enum status json_parse(const char *bytes, size_t size, const char *from, json_t **value);
+
+/* Whether `size` bytes are one complete object or array: a line that was cut off is none. */
+bool json_is_complete(const char *bytes, size_t size);
 
 /* Parses a whole file of at most `max` bytes, as json_parse does. */
 MUST_CHECK enum status json_read(const char *path, size_t max, json_t **value);

@@ -2,6 +2,7 @@
 #include "base/lines.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/text_new.h"
 
 #include <errno.h>
@@ -104,6 +105,13 @@ enum status lines_each(const char *path, bool whole, lines_take *take, void *con
     CHECK(lines_open(&l, path));
     for (;;) {
         CHECK(lines_next(&l, &line, &size));
+        if (!line && !whole && json_is_complete(l.buf + l.begin, l.end - l.begin)) {
+            line = l.buf + l.begin;
+            size = l.end - l.begin;
+            line[size] = '\0';
+            l.begin = l.end;
+            l.number++;
+        }
         if (!line)
             break;
         st = take(context, line, size);

@@ -35,7 +35,8 @@ MUST_CHECK enum status lines_next(struct lines *l, char **line, size_t *size);
 MUST_CHECK enum status lines_refresh(struct lines *l);
 
 /* Calls `take` for each line of a file. After a failure the message names the file and the line. A
- * last line without a newline is STATUS_DATA if `whole` is true, and is skipped otherwise. */
+ * last line without a newline is STATUS_DATA if `whole` is true; otherwise it is skipped, unless it
+ * is complete JSON. */
 typedef enum status lines_take(void *context, char *line, size_t size);
 MUST_CHECK enum status lines_each(const char *path, bool whole, lines_take *take, void *context);
 

@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
+#include "results/nodes.h"
 
 #include <limits.h>
 #include <string.h>
@@ -35,6 +36,8 @@ static const struct setting accept_settings[] = {
     {"spec", 0, "cpu|h200|h100|a100|v100|bring-up|FILE", NULL,
      "Requirements of the hardware: the name of a built-in spec, or a file", AS_TEXT(spec)},
     {"out", 0, "DIR", NULL, "Folder of the results", AS_TEXT(options.dir)},
+    {"name", 0, "NAME", NULL, "Name of the node in the results (default: the host's)",
+     AS_TEXT(options.name)},
     {"level", 0, "1|2|3|4", "2",
      "Highest level of checks to run: 1 takes seconds, 2 minutes, 3 tens of minutes, 4 hours",
      AS_INTEGER(options.level, 1, ACCEPT_LEVEL_MAX)},
@@ -142,6 +145,14 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
     struct words left = {0};
     struct accept_report report;
     TRY(process_own_file(program, sizeof program));
+    if (comm_under_mpi() && a->options.name)
+        return status_fail(STATUS_USAGE,
+                           "--name is for one node; a job names nodes by their hosts");
+    if (a->options.name && !node_name_ok(a->options.name))
+        return status_fail(STATUS_USAGE,
+                           "--name '%s': give letters, digits, '.', '-' and '_', beginning with a "
+                           "letter or a digit",
+                           a->options.name);
     if (comm_under_mpi())
         return run_rank(spec, a, program);
     enum status st = fleet_leave_job(&left); /* leaves this job, because the suite itself

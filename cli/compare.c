@@ -56,13 +56,10 @@ static enum status take_metric(const struct setting *setting, const char *name, 
     (void)setting;
     if (!all)
         TRY(metric_find("--metric", name, &id));
-    if (!a->chosen)
-        memset(a->config.role, 0, sizeof a->config.role);
+    for (int i = 0; i < METRICS && (all || !a->chosen); i++)
+        a->config.role[i] = all ? COMPARE_OPTION : COMPARE_INFORMATIONAL;
     a->chosen = true;
-    for (int i = 0; i < METRICS && all; i++)
-        a->config.role[i] = i == METRIC_IMAGES_PER_S ? COMPARE_DECIDES : COMPARE_OPTION;
-    if (!all)
-        a->config.role[id] = COMPARE_DECIDES;
+    a->config.role[id] = COMPARE_DECIDES;
     return STATUS_OK;
 }
 
@@ -109,17 +106,11 @@ static const struct setting compare_settings[] = {
     {0},
 };
 
-/* Returns whether all folders are new runs: the base is a history, or there is no base. */
-static bool new_alone(const struct compare_args *a)
-{
-    return a->history || (a->record && !a->new && a->n_base == 1);
-}
-
-/* Assigns the folders to the two sides. If all are new runs, all go to the new side. If there are
- * two folders and no "--", one goes to each side. */
+/* Assigns the folders to the two sides. If the base is a history, or there is no base, all go to
+ * the new side. If there are two folders and no "--", one goes to each side. */
 static enum status check(struct compare_args *a)
 {
-    if (new_alone(a)) {
+    if (a->history || (a->record && !a->new && a->n_base == 1)) {
         if (a->new)
             return status_fail(STATUS_USAGE,
                                "--history takes the place of BASE: give new runs only");
@@ -177,10 +168,12 @@ static enum status not_judged(const struct compare_report *r)
                            "configuration or hardware differs in %d of %lld cell%s; compare runs "
                            "that agree, or give --allow-different NAME",
                            r->refused, (long long)r->n_cells, r->n_cells == 1 ? "" : "s");
-    const struct compare_cell *cell;
-    const struct compare_result *first = compare_first_inconclusive(r, &cell);
-    if (first && r->incomplete == 0 && r->undecided == 0)
-        return inconclusive(r, cell, first);
+    for (int64_t i = 0; i < r->n_cells && r->incomplete == 0 && r->undecided == 0; i++)
+        for (int k = 0; k < r->cell[i].n_results; k++) {
+            const struct compare_result *result = &r->cell[i].result[k];
+            if (result->decides && result->verdict == COMPARE_INCONCLUSIVE)
+                return inconclusive(r, &r->cell[i], result);
+        }
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cell%s incomplete, %d metric%s too few "
                        "repeats; give at least %" PRId64 " complete runs per side",
@@ -188,29 +181,25 @@ static enum status not_judged(const struct compare_report *r)
                        r->undecided == 1 ? " has" : "s have", compare_enough_repeats(r));
 }
 
-static enum status compare_sides(const struct compare_args *a, struct compare_report *report)
-{
-    const struct compare_rolling rolling = {.dir = a->history,
-                                            .most = a->last,
-                                            .begins = a->record && a->history &&
-                                                      strcmp(a->record, a->history) == 0};
-    return a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, report)
-                      : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
-}
-
-static enum status compare(struct compare_args *a)
+static enum status work(struct compare_args *a)
 {
     struct compare_report report;
+    TRY(check(a));
+    if (!a->history && a->new == a->base)
+        return compare_record(a->record, a->new, a->n_new, true);
     for (int i = 0; i < METRICS; i++)
         if (isnan(a->config.threshold[i]))
             a->config.threshold[i] = a->general;
     a->config.allowed = a->allowed;
-    TRY(compare_sides(a, &report));
+    const struct compare_rolling rolling = {.dir = a->history,
+                                            .most = a->last,
+                                            .begins = a->record && a->history &&
+                                                      strcmp(a->record, a->history) == 0};
+    TRY(a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, &report)
+                   : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, &report));
     if (!a->json)
         compare_print(&report, stdout);
-    enum status st = STATUS_OK;
-    if (a->json)
-        st = json_print(compare_json(&report), stdout, JSON_RECORD);
+    enum status st = a->json ? json_print(compare_json(&report), stdout, JSON_RECORD) : STATUS_OK;
     if (st == STATUS_OK)
         st = compare_write(&report, &a->files);
     a->regression = report.verdicts[COMPARE_REGRESSION] > 0;
@@ -220,13 +209,6 @@ static enum status compare(struct compare_args *a)
         st = not_judged(&report);
     compare_report_free(&report);
     return st;
-}
-
-static enum status work(struct compare_args *a)
-{
-    TRY(check(a));
-    bool only_records = !a->history && a->new == a->base;
-    return only_records ? compare_record(a->record, a->new, a->n_new, true) : compare(a);
 }
 
 static int run_compare(const struct cli_command *c, int argc, char **argv)

@@ -85,10 +85,9 @@ static enum status scan_line(struct record_args *a, const char *line)
     for (struct wanted *w = a->wanted; w < a->wanted + METRICS; w++) {
         if (!w->regex || regexec(&w->pattern, line, 2, group, 0) != 0)
             continue;
-        const char *text = line + (group[1].rm_so >= 0 ? group[1].rm_so : group[0].rm_eo);
-        char *end;
-        double value = strtod(text, &end);
-        if (end == text || !(value >= 0 && isfinite(value)))
+        double value = NAN;
+        if (group[1].rm_so < 0 || sscanf(line + group[1].rm_so, "%lf", &value) != 1 ||
+            !(value >= 0 && isfinite(value)))
             return status_fail(STATUS_DATA,
                                "the first group of '%s' is not a number from 0 on in '%.200s'",
                                w->regex, line);
@@ -98,9 +97,9 @@ static enum status scan_line(struct record_args *a, const char *line)
     return STATUS_OK;
 }
 
-/* Finds the metrics in the output. The parts of a progress bar end with carriage returns, and count
- * as lines. */
-static enum status scan(struct record_args *a, const char *log)
+/* Finds the metrics in the output, and adds their medians to `values`. The parts of a progress bar
+ * end with carriage returns, and count as lines. */
+static enum status scan(struct record_args *a, const char *log, json_t *values)
 {
     char *line = NULL;
     size_t size = 0;
@@ -113,28 +112,14 @@ static enum status scan(struct record_args *a, const char *log)
     free(line);
     if (f)
         fclose(f);
-    return st;
-}
-
-static enum status summary_json(const struct record_args *a, double seconds,
-                                const struct host_noise *noise, json_t **out)
-{
-    enum status st;
-    TRY(json_new(out, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
-                 metrics[METRIC_SECONDS].name, seconds, "noise", host_noise_json(noise), "commit",
-                 a->commit ? text_json(a->commit) : NULL));
-    for (int i = 0; i < METRICS; i++) {
-        const struct wanted *w = &a->wanted[i];
+    for (int i = 0; i < METRICS && st == STATUS_OK; i++) {
+        struct wanted *w = &a->wanted[i];
         if (w->regex && w->n == 0)
-            CHECK(status_fail(STATUS_DATA, "no line of the output matches --metric '%s=%s'",
-                              metrics[i].name, w->regex));
-        if (w->regex)
-            CHECK(json_put(json_object_get(*out, "metrics"), metrics[i].name,
-                           json_real(stats_median(w->value, w->n))));
+            st = status_fail(STATUS_DATA, "no line of the output matches --metric '%s=%s'",
+                             metrics[i].name, w->regex);
+        else if (w->regex)
+            st = json_put(values, metrics[i].name, json_real(stats_median(w->value, w->n)));
     }
-    return STATUS_OK;
-done:
-    json_decref(*out);
     return st;
 }
 
@@ -164,26 +149,23 @@ static void *copy_output(void *state)
 static enum status run_command(char *const *argv, const char *log, struct process_end *end)
 {
     struct process_signals signals;
-    struct process child = {0};
-    struct copy copy = {.log = -1};
+    struct copy copy = {.log = open(log, O_RDONLY | O_CREAT | O_CLOEXEC, 0666)};
     pthread_t thread;
-    int which, error = 0;
+    int error = copy.log < 0 ? errno : 0;
     enum status st;
     CHECK(process_signals_open(&signals));
-    CHECK(process_start(
+    error = error ? error : pthread_create(&thread, NULL, copy_output, &copy);
+    if (error) {
+        st = status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error));
+        goto done;
+    }
+    st = process_run(
         &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
-        &child));
-    copy.log = open(log, O_RDONLY | O_CLOEXEC);
-    error = copy.log < 0 ? errno : pthread_create(&thread, NULL, copy_output, &copy);
-    st = error ? status_fail(STATUS_IO, "cannot read '%s': %s", log, strerror(error))
-               : process_wait(&signals, &child, 1, &which);
-    process_kill(&child, 1);
+        end);
     atomic_store(&copy.ended, true);
-    if (!error)
-        pthread_join(thread, NULL);
-    close(copy.log);
-    *end = child.end;
+    pthread_join(thread, NULL);
 done:
+    close(copy.log);
     process_signals_close(&signals);
     return st;
 }
@@ -194,7 +176,8 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     char log[4096], noise[NOISE_TEXT_MAX];
     struct load_meter meter;
     struct process_end end;
-    json_t *summary;
+    json_t *summary = NULL;
+    enum status st;
     TRY(path_format(log, sizeof log, "%s/output.log", a->out));
     load_open(&meter, NULL, NULL);
     struct load begin = load_read(&meter);
@@ -206,11 +189,14 @@ static enum status complete(struct record_args *a, struct record *record, int *e
         return status_fail(end.received ? STATUS_INTERRUPTED : STATUS_IO,
                            "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
                            end.received ? "was interrupted and ended" : "ended", end.code, a->out);
-    TRY(scan(a, log));
-    TRY(summary_json(a, end.seconds, &between, &summary));
-    enum status st = record_finish(record, summary);
-    if (st == STATUS_OK && noise_recorded(summary, noise))
+    CHECK(json_new(&summary, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
+                   metrics[METRIC_SECONDS].name, end.seconds, "noise", host_noise_json(&between),
+                   "commit", a->commit ? text_json(a->commit) : NULL));
+    CHECK(scan(a, log, json_object_get(summary, "metrics")));
+    CHECK(record_finish(record, summary));
+    if (noise_recorded(summary, noise))
         fprintf(stderr, "ampscale: the run was disturbed: %s; repeat on an idle machine\n", noise);
+done:
     json_decref(summary);
     return st;
 }
@@ -220,12 +206,10 @@ static enum status complete(struct record_args *a, struct record *record, int *e
 /* Lists the models of the GPUs that NVIDIA's driver shows. */
 static void name_device(char *out, size_t size)
 {
-    glob_t found;
+    glob_t found = {0};
     char model[128];
-    snprintf(out, size, "processor");
-    if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) != 0)
-        return;
     *out = '\0';
+    (void)glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         FILE *f = fopen(found.gl_pathv[i], "re");
         if (f && fscanf(f, "Model: %127[^\n]", model) == 1)
@@ -234,49 +218,38 @@ static void name_device(char *out, size_t size)
             fclose(f);
     }
     globfree(&found);
-}
-
-static enum status config_json(const struct record_args *a, json_t **out)
-{
-    enum status st;
-    const char *slash = strrchr(a->argv[0], '/');
-    TRY(json_new(out, "{s:o, s:[], s:{}}", "name",
-                 text_json(a->name ? a->name
-                           : slash ? slash + 1
-                                   : a->argv[0]),
-                 "command", "metrics"));
-    for (int i = 0; i < a->argc; i++)
-        CHECK(json_add(json_object_get(*out, "command"), text_json(a->argv[i])));
-    for (int i = 0; i < METRICS; i++)
-        if (a->wanted[i].regex)
-            CHECK(json_put(json_object_get(*out, "metrics"), metrics[i].name,
-                           text_json(a->wanted[i].regex)));
-    return STATUS_OK;
-done:
-    json_decref(*out);
-    return st;
+    text_append(out, size, *out ? "" : "processor");
 }
 
 static enum status record(struct record_args *a, int argc, char **argv, int *exit_code)
 {
     char device[512];
-    json_t *config;
+    json_t *config = NULL;
     struct record *record;
+    enum status st, closed;
     if (!a->out)
         return status_fail(STATUS_USAGE, "no folder for the run: give --out DIR");
     if (a->argc == 0)
         return status_fail(STATUS_USAGE, "no command: give it last, after '--'");
     name_device(device, sizeof device);
-    TRY(config_json(a, &config));
+    CHECK(json_new(&config, "{s:o, s:[], s:{}}", "name",
+                   text_json(a->name ? a->name : basename(a->argv[0])), "command", "metrics"));
+    for (int i = 0; i < a->argc; i++)
+        CHECK(json_add(json_object_get(config, "command"), text_json(a->argv[i])));
+    for (int i = 0; i < METRICS; i++)
+        if (a->wanted[i].regex)
+            CHECK(json_put(json_object_get(config, "metrics"), metrics[i].name,
+                           text_json(a->wanted[i].regex)));
     const struct run_info info = {.argc = argc, .argv = argv, .device = device, .config = config};
-    enum status st = record_create(a->out, &info, &record), closed;
-    json_decref(config);
-    TRY(st);
+    CHECK(record_create(a->out, &info, &record));
     st = complete(a, record, exit_code);
     if (st != STATUS_OK)
         record_fail(record, st, status_message());
     closed = record_close(record);
-    return st == STATUS_OK ? closed : st;
+    st = st == STATUS_OK ? closed : st;
+done:
+    json_decref(config);
+    return st;
 }
 
 static int run_record(const struct cli_command *c, int argc, char **argv)

@@ -1,4 +1,5 @@
 /* ampscale study: a matrix of runs, from its plan to its verdicts. */
+#include "base/digits.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -10,14 +11,15 @@
 #include "report/report.h"
 #include "study/study_collect.h"
 #include "study/study_run.h"
-#include "study/study_values.h"
 
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct arguments {
     const char *study;
@@ -39,8 +41,7 @@ static const struct setting study_settings[] = {
      AS_TEXT(out)},
     {"dry-run", 0, NULL, NULL,
      "Print the command of each run, in order, then the number of runs and cells and, after "
-     "complete "
-     "runs, the time; run nothing",
+     "complete runs, the time; run nothing",
      AS_SWITCH(dry_run)},
     {"only", 0, "REGEX", NULL,
      "Run only the runs whose CELL/rREPEAT matches this extended regular expression",
@@ -59,6 +60,165 @@ static const struct setting study_settings[] = {
     {NULL, 0, "FILE", NULL, NULL, AS_TEXT(study)},
     {0},
 };
+
+/* ---- checking the values of the file ---- */
+
+struct checking {
+    const char *from;
+    char bad[PROCESS_MESSAGE_SIZE]; /* the last error that is not printed yet; "": none */
+};
+
+/* Checks the words of a command line, and frees them. `place` says where the file has them. */
+static enum status check_words(struct checking *c, const char *place, struct words *w,
+                               enum status st)
+{
+    char message[PROCESS_MESSAGE_SIZE];
+    if (st == STATUS_OK)
+        st = train_check_line(w->n, w->v);
+    words_free(w);
+    if (st != STATUS_USAGE)
+        return st;
+    snprintf(message, sizeof message, "'%s': %s: %s", c->from, place, status_message());
+    if (*c->bad && strcmp(c->bad, message) != 0)
+        text_print(stderr, "ampscale: %s", c->bad);
+    memcpy(c->bad, message, sizeof message);
+    return STATUS_OK;
+}
+
+/* Checks a value of the list `key`, which train takes with `flag`. */
+static enum status check_value(struct checking *c, const char *key, const char *flag,
+                               const char *value, int64_t image_size)
+{
+    struct words w = {0};
+    enum status st = words_add_all(&w, "ampscale train", "--dummy", flag, value, NULL);
+    if (st == STATUS_OK)
+        st = words_add_flag(&w, "--image-size", "%" PRId64, image_size);
+    return check_words(c, key, &w, st);
+}
+
+static enum status check_flags(struct checking *c, const json_t *train)
+{
+    struct words w = {0};
+    enum status st = words_add_all(&w, "ampscale train", "--dummy", NULL);
+    for (size_t i = 0; st == STATUS_OK && train && i < json_array_size(train); i++)
+        st = words_add(&w, "%s", json_string_value(json_array_get(train, i)));
+    return check_words(c, "'train'", &w, st);
+}
+
+static enum status check_cell(struct checking *c, const struct study_plan *plan, int64_t cell)
+{
+    const struct study_run run = {.cell = cell, .repeat = 1};
+    char place[ANALYSIS_NAME_SIZE + 16];
+    struct words w = {0};
+    enum status st = words_add(&w, "ampscale train");
+    if (st == STATUS_OK)
+        st = study_train_words(plan, &run, "", &w);
+    snprintf(place, sizeof place, "cell '%s'", plan->cell[cell].name);
+    return check_words(c, place, &w, st);
+}
+
+/* Checks each network, each precision and the flags of the spec and, if these are valid, the
+ * command of each cell, as train does. STATUS_USAGE for a bad value; the message names its key. If
+ * there are several, the others are reported on stderr, a line each. `from` is the file's name in
+ * messages. */
+static enum status check_values(const struct study_plan *plan, const char *from)
+{
+    const struct study_spec *s = plan->spec;
+    struct checking c = {.from = from};
+    for (int i = 0; i < s->archs.n; i++)
+        TRY(check_value(&c, "'archs'", "-a", s->archs.v[i], s->image_size));
+    for (int i = 0; i < s->precisions.n; i++) {
+        const char *p = s->precisions.v[i];
+        TRY(check_value(&c, "'precisions'", *p == 'O' ? "--opt-level" : "--precision", p, 224));
+    }
+    TRY(check_flags(&c, s->train));
+    for (int64_t i = 0; !*c.bad && i < plan->n_cells; i++)
+        TRY(check_cell(&c, plan, i));
+    return *c.bad ? status_fail(STATUS_USAGE, "%s", c.bad) : STATUS_OK;
+}
+
+/* ---- results ---- */
+
+/* Writes a number, or a dash if it is not finite. */
+static void number(FILE *out, int width, int decimals, double x)
+{
+    if (isfinite(x))
+        fprintf(out, " %*.*f", width, decimals, x);
+    else
+        fprintf(out, " %*s", width, "-");
+}
+
+/* Writes a text of `width` columns, with a minus for the dash of a number that is not known. */
+static void column(FILE *out, int width, const char *text)
+{
+    fprintf(out, " %*s", width, strcmp(text, "\u2013") == 0 ? "-" : text);
+}
+
+/* Writes a median with its interval. */
+static void measure(FILE *out, int width, const struct analysis_measure *m)
+{
+    char shown[DIGITS_SIZE];
+    digits_interval(shown, m->median, m->low, m->high);
+    column(out, width, shown);
+}
+
+/* Writes an efficiency with its interval. */
+static enum status efficiency(FILE *out, const struct analysis *a, const struct analysis_cell *c,
+                              bool wall)
+{
+    char shown[DIGITS_SIZE];
+    struct scaling s;
+    TRY(analysis_scaling(a, c, wall, &s));
+    digits_interval(shown, s.efficiency, s.efficiency_low, s.efficiency_high);
+    column(out, 22, shown);
+    return STATUS_OK;
+}
+
+static enum status print_cell(const struct analysis *a, const struct analysis_cell *c, int width,
+                              FILE *out)
+{
+    char wall[DIGITS_SIZE], label[ANALYSIS_TEXT_SIZE];
+    double step = analysis_step_s(c);
+    fprintf(out, "%-*s", width, analysis_name_label(c, label));
+    measure(out, 24, &c->images_per_s);
+    number(out, 3, 0, (double)c->images_per_s.n);
+    digits_amount(wall, c->wall.median);
+    column(out, 9, wall);
+    number(out, 6, 2, c->speedup);
+    TRY(efficiency(out, a, c, false));
+    TRY(efficiency(out, a, c, true));
+    number(out, 6, 2, c->real ? c->top1 : NAN);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_DATA] / step);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_COMM] / step);
+    fprintf(out, "  %s%s%s\n", analysis_verdict_label(a, c, label), *c->missing ? ": " : "",
+            c->missing);
+    return STATUS_OK;
+}
+
+/* Prints a line for each cell: throughput, speed-up, efficiency, top-1, the shares of input and
+ * communication, and the verdict or the reason why the cell has no result. Then prints the
+ * bottleneck thresholds. */
+static enum status print_table(const struct analysis *a, FILE *out)
+{
+    int width = 4;
+    const char *key;
+    json_t *value;
+    for (int64_t i = 0; i < a->n_cells; i++) {
+        char label[ANALYSIS_TEXT_SIZE];
+        width = (int)fmax(width, (double)strlen(analysis_name_label(&a->cell[i], label)));
+    }
+    fprintf(out, "%-*s %24s %3s %9s %6s %22s %22s %6s %6s %6s\n", width, "cell", "images/s", "n",
+            "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
+    for (int64_t i = 0; i < a->n_cells; i++)
+        TRY(print_cell(a, &a->cell[i], width, out));
+    fprintf(out, "in brackets: 95 %% interval; bottleneck thresholds:");
+    json_object_foreach(a->thresholds, key, value)
+    {
+        fprintf(out, " %s %.2f", key, json_number_value(value));
+    }
+    fprintf(out, "\n");
+    return STATUS_OK;
+}
 
 /* Writes the command line to `out`, as in "ampscale study quick --out study-quick". Paths are cut
  * to their last part, because their folders do not exist on other machines. */
@@ -109,7 +269,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     TRY(study_collect(store, command, &analysis));
     enum status st = analysis_write(&analysis, path);
     if (st == STATUS_OK)
-        st = study_print(&analysis, stdout);
+        st = print_table(&analysis, stdout);
     *whole = true;
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
@@ -164,6 +324,16 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     return st == STATUS_OK ? check_left(a, &left, whole) : st;
 }
 
+/* STATUS_USAGE if --only matches no run. */
+static enum status check_only(const struct study_plan *plan, const regex_t *only, const char *text)
+{
+    for (int64_t i = 0; i < plan->n_runs; i++)
+        if (study_run_matches(plan, &plan->run[i], only))
+            return STATUS_OK;
+    return status_fail(STATUS_USAGE, "--only '%s' matches no run; a run's name is like '%s/r1'",
+                       text, plan->cell[0].name);
+}
+
 static enum status dry_run(const struct arguments *a, const struct study_plan *plan,
                            const regex_t *only)
 {
@@ -185,9 +355,9 @@ static enum status run(const struct arguments *a, const struct study_spec *spec)
         st = status_fail(STATUS_USAGE,
                          "--hosts has no effect: the study starts ranks by its own 'launcher'");
     if (st == STATUS_OK && !a->analyse)
-        st = study_values_check(&plan, a->study, train_check_line);
+        st = check_values(&plan, a->study);
     if (st == STATUS_OK && only)
-        st = study_only_check(&plan, only, a->only);
+        st = check_only(&plan, only, a->only);
     if (st == STATUS_OK)
         st = a->dry_run ? dry_run(a, &plan, only) : work(a, &plan, only);
     study_plan_free(&plan);

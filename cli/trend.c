@@ -1,18 +1,24 @@
 /* ampscale trend: reports when the speed of a configuration in a history changed permanently. */
 #include "compare/trend.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
 #include "plots/plot.h"
 
 #include <stdio.h>
 
+enum { ALLOWED_MAX = 64, EXIT_WORSE = 3 };
+
 struct trend_args {
     const char *dir, *out; /* NULL: not given */
     bool json;
-    bool wanted[METRICS];
-    bool chosen;             /* whether --metric was given */
-    double alpha, threshold; /* threshold: percent */
+    bool chosen;      /* whether --metric was given */
+    double threshold; /* percent */
+    struct trend_config config;
+    const char *allowed[ALLOWED_MAX];
+    int fail_on;
+    bool worse;
     struct plot_size pictures;
 };
 
@@ -22,7 +28,7 @@ static enum status take_metric(const struct setting *setting, const char *name, 
     enum metric_id id;
     (void)setting;
     TRY(metric_find("--metric", name, &id));
-    a->wanted[id] = true;
+    a->config.wanted[id] = true;
     return STATUS_OK;
 }
 
@@ -34,7 +40,16 @@ static const struct setting trend_settings[] = {
      TAKEN_BY(take_metric), GIVEN(chosen)},
     {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
      AS_REAL(threshold, 0, 100)},
-    {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(alpha, 1.0 / TREND_SHUFFLES, 0.5)},
+    {"alpha", 0, "P", "0.01", "Significance level",
+     AS_REAL(config.alpha, 1.0 / TREND_SHUFFLES, 0.5)},
+    {"last", 0, "N", "5000", "Number of points of each series to examine, from the last one back",
+     AS_INTEGER(config.last, 1, TREND_POINTS_MAX)},
+    {"allow-different", 0, "NAME", NULL,
+     "Make one series of runs that differ in this field of configuration or hardware, or in a "
+     "field below it; may be given several times",
+     AS_LIST(allowed, config.n_allowed)},
+    {"fail-on", 0, "none|worse", "none",
+     "worse: exit with 3 after a change for the worse that was not taken back", AS_CHOICE(fail_on)},
     JSON_ROW(json),
     {"out", 0, "DIR", NULL,
      "Folder for figures of the series and their changes, as PNG, SVG and PDF", AS_TEXT(out)},
@@ -52,41 +67,62 @@ static enum status draw(const struct trend *t, const struct trend_args *a)
     return picture_draw(path, a->out, &a->pictures, a->json);
 }
 
-static enum status trend(void *args)
+static enum status trend(struct trend_args *a)
 {
-    struct trend_args *a = args;
     enum status st;
     struct history h = {0};
     struct trend t = {0};
     if (!a->dir)
         return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
     if (!a->chosen)
-        a->wanted[METRIC_IMAGES_PER_S_MEAN] = a->wanted[METRIC_IMAGES_PER_S] =
-            a->wanted[METRIC_IMAGES_PER_S_MAX] = true;
+        a->config.wanted[METRIC_IMAGES_PER_S_MEAN] = a->config.wanted[METRIC_IMAGES_PER_S] =
+            a->config.wanted[METRIC_IMAGES_PER_S_MAX] = true;
+    a->config.threshold = a->threshold / 100;
+    a->config.allowed = a->allowed;
     TRY(plot_size_check(&a->pictures));
     CHECK(history_load(a->dir, &h));
-    CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold / 100, &t));
+    CHECK(trend_of(&h, &a->config, &t));
     if (t.n == 0)
         CHECK(status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir));
+    if (h.unordered || h.repeated > 0)
+        text_print(stderr,
+                   "ampscale: '%s': the lines are %sin order of time, and %lld repeat others: "
+                   "sorted, and each run counts once",
+                   a->dir, h.unordered ? "not " : "", (long long)h.repeated);
     if (a->json)
         CHECK(trend_print_json(&t, stdout));
     else
         trend_print(&t, stdout);
     if (a->out)
         CHECK(draw(&t, a));
+    a->worse = a->fail_on && t.worse;
 done:
     trend_free(&t);
     history_free(&h);
     return st;
 }
 
+static int run_trend(const struct cli_command *c, int argc, char **argv)
+{
+    int exit_code;
+    struct trend_args *a = c->config;
+    if (!cli_read(c, argc, argv, &exit_code))
+        return exit_code;
+    enum status st = trend(a);
+    return st == STATUS_OK && a->worse ? EXIT_WORSE : cli_end(st);
+}
+
 const struct cli_command cmd_trend = {
     .name = "trend",
     .summary = "report when results in a history changed permanently",
     .arguments = "DIR",
-    .doc = "Reports when the speed of a configuration changed permanently: the point in the "
-           "history in DIR, the size of the change, and its significance. 'ampscale compare "
-           "--record' writes the history. Runs that were recorded together form one point.",
+    .doc =
+        "Reports when the speed of a configuration changed permanently: the point in the "
+        "history in DIR, the size of the change, and its significance. 'ampscale compare "
+        "--record' writes the history. Runs that were recorded together form one point. A change "
+        "is taken back if the last level is as good as, or as bad as, the level before the "
+        "change.\vExit status: 0 if done, 1 on an error, 2 on wrong usage, 3 with --fail-on, 5 if "
+        "there is no history, or it is damaged or lacks the metric.",
     .example = {{"Changes of speed in a history of 'ampscale compare --record'",
                  "ampscale trend history"},
                 {"The same with figures, for changes from 1 % on",
@@ -94,4 +130,4 @@ const struct cli_command cmd_trend = {
     .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
     .prints = true,
     .config = &(struct trend_args){0},
-    .work = trend};
+    .run = run_trend};

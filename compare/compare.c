@@ -41,14 +41,6 @@ static void list_missing(const struct repeats *r, const char *side, struct compa
                   r->n == 1 ? "" : "s", side, COMPARE_LEAST_REPEATS);
 }
 
-static int64_t count_disturbed(const struct repeats *r)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n; i++)
-        n += r->repeat[i].disturbed;
-    return n;
-}
-
 /* Fails if a run occurs twice: a comparison of a run with itself always passes, and a run that
  * counts twice makes its side look more certain than it is. */
 static enum status check_distinct(const struct repeats *base, const struct repeats *new)
@@ -88,31 +80,35 @@ static void add_distinct(char *list, size_t size, const char *word)
 
 static void add_side(const struct repeats *r, struct compare_side *s)
 {
+    s->runs += r->n;
     for (int64_t i = 0; i < r->n; i++) {
         char commit[16];
         text_clean(commit, 13, r->repeat[i].commit);
         add_distinct(s->commits, sizeof s->commits, commit);
         add_distinct(s->hosts, sizeof s->hosts, r->repeat[i].host);
+        s->disturbed += r->repeat[i].disturbed;
     }
-    s->runs += r->n;
-    s->disturbed += count_disturbed(r);
 }
 
-/* Adds a cell with the numbers of runs of both sides. */
+/* Adds a cell with the numbers of runs of both sides. If `name` is NULL, the configuration of the
+ * runs names the cell. */
 static enum status new_cell(struct compare_report *r, const char *name, const struct repeats *base,
                             const struct repeats *new, struct compare_cell **out)
 {
     TRY(check_distinct(base, new));
     TRY(array_reserve(&r->cell, r->n_cells));
     struct compare_cell *c = *out = &r->cell[r->n_cells];
-    *c = (struct compare_cell){.n_base = base->n,
-                               .n_new = new->n,
-                               .disturbed_base = count_disturbed(base),
-                               .disturbed_new = count_disturbed(new)};
     TRY(json_new(&c->differences, "{}"));
-    text_clean(c->name, sizeof c->name, name);
-    add_side(base, &r->side[0]);
-    add_side(new, &r->side[1]);
+    const struct repeats *named = base->n > 0 ? base : new;
+    if (name)
+        text_clean(c->name, sizeof c->name, name);
+    else
+        fingerprint_name(named->n > 0 ? named->repeat[0].fingerprint : NULL, c->name,
+                         sizeof c->name);
+    for (int side = 0; side < 2; side++) {
+        add_side(side ? new : base, &c->side[side]);
+        add_side(side ? new : base, &r->side[side]);
+    }
     r->n_cells++;
     return STATUS_OK;
 }
@@ -125,28 +121,13 @@ static enum status compare_repeats(struct repeats *base, struct repeats *new,
     if (base->n == 0 || new->n == 0)
         return STATUS_OK;
     c->ended_alike = end_alike(base, new);
-    c->never = config->pairing == COMPARE_PAIR_NEVER;
-    c->turns = !c->never && repeats_take_turns(base, new);
+    c->turns = config->pairing != COMPARE_PAIR_NEVER && repeats_take_turns(base, new);
     if (config->pairing == COMPARE_PAIR_ALWAYS && !c->turns)
         text_join(c->missing, sizeof c->missing, "; ",
                   "--pair always: the runs of BASE and NEW did not take turns");
     TRY(find_differences(&base->repeat[0], base, config, c));
     TRY(find_differences(&base->repeat[0], new, config, c));
     return json_object_size(c->differences) == 0 ? judge_measure(base, new, config, c) : STATUS_OK;
-}
-
-/* Counts the cells that could not be judged. */
-static void count(struct compare_report *r)
-{
-    for (int64_t i = 0; i < r->n_cells; i++) {
-        r->refused += json_object_size(r->cell[i].differences) > 0;
-        r->incomplete += *r->cell[i].missing != '\0';
-    }
-}
-
-static void name_of(const struct repeats *r, char name[COMPARE_NAME_SIZE])
-{
-    fingerprint_name(r->n > 0 ? r->repeat[0].fingerprint : NULL, name, COMPARE_NAME_SIZE);
 }
 
 static enum status add_runs(char *const *dir, int n, struct repeats *r)
@@ -176,13 +157,11 @@ static enum status compare_cell(char *const *base, int n_base, char *const *new,
                                 struct compare_report *report)
 {
     enum status st;
-    char own[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct repeats b = {0}, n = {0};
     CHECK(name ? add_cell(base[0], name, &b) : add_runs(base, n_base, &b));
     CHECK(name ? add_cell(new[0], name, &n) : add_runs(new, n_new, &n));
-    name_of(&b, own);
-    CHECK(new_cell(report, name ? name : own, &b, &n, &cell));
+    CHECK(new_cell(report, name, &b, &n, &cell));
     CHECK(compare_repeats(&b, &n, config, cell));
 done:
     repeats_free(&b);
@@ -225,17 +204,14 @@ static enum status conclude(enum status st, struct compare_report *report)
 {
     if (st == STATUS_OK)
         st = judge_report(report);
-    if (st == STATUS_OK)
-        count(report);
-    else
+    if (st != STATUS_OK)
         compare_report_free(report);
     return st;
 }
 
 static void begin(const struct compare_config *config, struct compare_report *report)
 {
-    *report = (struct compare_report){.alpha = config->alpha,
-                                      .pairs_only = config->pairing == COMPARE_PAIR_ALWAYS};
+    *report = (struct compare_report){.alpha = config->alpha, .pairing = config->pairing};
 }
 
 enum status compare_compare(char *const *base, int n_base, char *const *new, int n_new,
@@ -263,49 +239,27 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-/* Chooses from the history the runs with which the new runs are compared. */
-static enum status choose_base(const struct history *h, const struct compare_rolling *base,
-                               const struct compare_config *config, const struct repeats *new,
-                               struct repeats *out)
+static bool is_among(const struct repeat *r, const struct repeats *runs)
 {
-    if (new->n == 0)
-        return STATUS_OK;
-    const struct history_choice c = {.fingerprint = new->repeat[0].fingerprint,
-                                     .allowed = config->allowed,
-                                     .n_allowed = config->n_allowed,
-                                     .without = new,
-                                     .most = base->most};
-    return history_base(h, &c, out);
+    for (int64_t i = 0; i < runs->n; i++)
+        if (repeat_same(&runs->repeat[i], r))
+            return true;
+    return false;
 }
 
-/* Says why the history has only n runs with which the new runs can be compared. If there are none,
- * names up to three fields in which the accepted run differs that differs least; of several, the
- * newest. */
-static enum status explain_lack(const struct history *h, const struct compare_rolling *base,
-                                const struct compare_config *config, const struct repeats *new,
-                                int64_t n, char out[COMPARE_TEXT_SIZE])
+/* Says why the history has only n runs with which the new runs can be compared, and names up to
+ * three fields in which the accepted run differs that differs least (NULL: there is none). */
+static void explain_lack(const struct history *h, const char *dir, int64_t n, json_t *nearest,
+                         char out[COMPARE_TEXT_SIZE])
 {
     enum { SHOWN = 3 };
-    json_t *nearest = NULL, *d;
     const char *field;
+    json_t *d;
     size_t shown = 0;
-    enum status st = STATUS_OK;
     snprintf(out, COMPARE_TEXT_SIZE,
              "apart from the new runs, %lld of %lld runs in '%s' %s accepted and of the same "
              "configuration and hardware; %d are needed",
-             (long long)n, (long long)h->n, base->dir, n == 1 ? "is" : "are",
-             COMPARE_LEAST_REPEATS);
-    for (int64_t i = h->n - 1; i >= 0 && n == 0 && st == STATUS_OK; i--) {
-        if (!h->entry[i].accepted)
-            continue;
-        CHECK(json_new(&d, "{}"));
-        st = fingerprint_differ(h->entry[i].repeat.fingerprint, new->repeat[0].fingerprint,
-                                config->allowed, config->n_allowed, d);
-        size_t fields = json_object_size(d);
-        bool nearer = fields > 0 && (!nearest || fields < json_object_size(nearest));
-        json_decref(nearer ? nearest : d);
-        nearest = nearer ? d : nearest;
-    }
+             (long long)n, (long long)h->n, dir, n == 1 ? "is" : "are", COMPARE_LEAST_REPEATS);
     json_object_foreach(nearest, field, d)
     {
         if (shown++ < SHOWN)
@@ -315,6 +269,32 @@ static enum status explain_lack(const struct history *h, const struct compare_ro
     }
     if (shown > SHOWN)
         text_append(out, COMPARE_TEXT_SIZE, " and %zu more", shown - SHOWN);
+}
+
+/* Copies the runs of the base from the history, the newest first. If there are too few, writes the
+ * reason to `lacking`. */
+static enum status choose_base(const struct history *h, const struct compare_rolling *base,
+                               const struct compare_config *config, const struct repeats *new,
+                               struct repeats *out, char lacking[COMPARE_TEXT_SIZE])
+{
+    json_t *nearest = NULL, *d;
+    enum status st = STATUS_OK;
+    for (int64_t i = h->n - 1; i >= 0 && out->n < base->most && st == STATUS_OK; i--) {
+        const struct repeat *r = &h->entry[i].repeat;
+        if (!h->entry[i].accepted || is_among(r, new))
+            continue;
+        CHECK(json_new(&d, "{}"));
+        st = fingerprint_differ(r->fingerprint, new->repeat[0].fingerprint, config->allowed,
+                                config->n_allowed, d);
+        size_t fields = json_object_size(d);
+        bool nearer = fields > 0 && (!nearest || fields < json_object_size(nearest));
+        if (st == STATUS_OK && fields == 0)
+            st = repeats_copy(r, out);
+        json_decref(nearer ? nearest : d);
+        nearest = nearer ? d : nearest;
+    }
+    if (out->n < COMPARE_LEAST_REPEATS)
+        explain_lack(h, base->dir, out->n, out->n == 0 ? nearest : NULL, lacking);
 done:
     json_decref(nearest);
     return st;
@@ -325,7 +305,6 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
                                     struct compare_report *report)
 {
     enum status st;
-    char name[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct history h = {0};
     struct repeats b = {0}, n = {0};
@@ -333,11 +312,9 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     CHECK(add_new(new, n_new, &n));
     if (!base->begins || history_exists(base->dir))
         CHECK(history_load(base->dir, &h));
-    CHECK(choose_base(&h, base, config, &n, &b));
-    name_of(&n, name);
-    CHECK(new_cell(report, name, &b, &n, &cell));
-    if (b.n < COMPARE_LEAST_REPEATS && n.n > 0)
-        CHECK(explain_lack(&h, base, config, &n, b.n, report->lacking));
+    if (n.n > 0)
+        CHECK(choose_base(&h, base, config, &n, &b, report->lacking));
+    CHECK(new_cell(report, NULL, &b, &n, &cell));
     if (*report->lacking && base->begins && n.unfinished + n.damaged == 0) {
         st = find_differences(&n.repeat[0], &n, config, cell);
         report->begins = json_object_size(cell->differences) == 0;

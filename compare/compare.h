@@ -1,10 +1,10 @@
 /* Compares the repeats of a new version with the repeats of a base version, metric by metric.
  *
  * If the runs of both sides took turns (repeats.h), a run and its neighbour in time are a pair, and
- * the ratio within pairs is tested by a signed-rank test (paired.h). The reason is that the speed
- * of a machine drifts, which changes both runs of a pair alike. Otherwise, or if there are too few
- * pairs for a p below alpha, the sides are compared without pairs, by a rank test and the ratio of
- * their medians (significance.h). Both tests are two-sided.
+ * the ratio within pairs is tested by a signed-rank test (significance.h). The reason is that the
+ * speed of a machine drifts, which changes both runs of a pair alike. Otherwise, or if there are
+ * too few pairs for a p below alpha, the sides are compared without pairs, by a rank test and the
+ * ratio of their medians (significance.h). Both tests are two-sided.
  *
  * Few metrics are gating; the others are informational. A regression is a gating metric that is
  * worse by more than its threshold, with a p below alpha after Hochberg's correction for all gating

@@ -9,17 +9,9 @@
  * the new one. */
 enum { COMPARE_SCHEMA = 4 };
 
-/* compare_print prints a table for each cell, and at the end a line such as "REGRESSION: 2
- * regressions, 1 inconclusive ...". compare_print_markdown, which prints to a file, begins with
- * this line, and then has a table of the results that are not equivalent. It prints at most
- * COMPARE_MARKDOWN_MAX bytes, which a comment of a code host can hold, and counts rows left out. */
-enum { COMPARE_MARKDOWN_MAX = 20000 };
+/* Prints a table for each cell, and at the end a line such as "REGRESSION: 2 regressions, 1
+ * inconclusive ...". */
 void compare_print(const struct compare_report *report, FILE *out);
-void compare_print_markdown(const struct compare_report *report, FILE *out);
-
-/* Writes a JUnit test suite with a case for each metric of each cell. A regression is a failure. A
- * metric that could not be judged is an error if it is gating; else it is skipped. */
-MUST_CHECK enum status compare_write_junit(const struct compare_report *report, const char *path);
 
 /* {"record": "compare", "schema": 4, "passed", "begins", "disturbed": {"base", "new"}, "alpha",
  * "family", counts of verdicts, "cells": [{"name", "runs": {"base", "new"}, "missing": text or
@@ -30,12 +22,8 @@ MUST_CHECK enum status compare_write_junit(const struct compare_report *report, 
  * ran out. */
 json_t *compare_json(const struct compare_report *report);
 
-/* Returns the new side in the customBiggerIsBetter format of github-action-benchmark: [{"name",
- * "unit", "value", "range", "extra"}]. It has only the metrics for which higher values are
- * better. */
-json_t *compare_benchmark_action(const struct compare_report *report);
-
 /* Paths of the files to write; NULL: not written. */
+enum { COMPARE_MARKDOWN_MAX = 20000 }; /* bytes */
 struct compare_files {
     const char *markdown, *junit, *benchmark_action;
 };

@@ -4,7 +4,6 @@
 #include "base/array.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "compare/paired.h"
 #include "compare/significance.h"
 
 #include <inttypes.h>
@@ -79,19 +78,15 @@ static bool differences_of(const struct repeats *base, const struct repeats *new
     return true;
 }
 
-/* Computes the estimate from the values x[0..n) of the base and y[0..m) of the new side,
- * where n, m >= 1. */
+/* Computes the estimate, except the ratio, from the values x[0..n) of the base and y[0..m) of the
+ * new side, where n, m >= 1. */
 static enum status estimate_sides(const double *x, int64_t n, const double *y, int64_t m,
                                   struct compare_estimate *e)
 {
-    struct mann_whitney test;
-    struct stats base, new;
-    TRY(stats_of(x, n, &base));
-    TRY(stats_of(y, m, &new));
+    struct rank_test test;
     TRY(mann_whitney(x, n, y, m, &test));
     TRY(stats_ratio_interval(x, n, y, m, INTERVAL_LEVEL, COMPARE_RESAMPLES, COMPARE_SEED, &e->low,
                              &e->high));
-    e->ratio = ratio_of(base.median, new.median);
     e->p = test.p;
     e->exact = test.exact;
     e->least_p = mann_whitney_least(n, m);
@@ -101,7 +96,7 @@ static enum status estimate_sides(const double *x, int64_t n, const double *y, i
 /* Computes the estimate from the logarithms d[0..n) of the ratios of pairs. */
 static enum status estimate_pairs(const double *d, int64_t n, struct compare_estimate *e)
 {
-    struct signed_rank test;
+    struct rank_test test;
     double center, low, high;
     TRY(signed_rank(d, n, &test));
     TRY(hodges_lehmann(d, n, INTERVAL_LEVEL, &center, &low, &high));
@@ -150,6 +145,7 @@ static enum status measure(const struct repeats *base, const struct repeats *new
          * metric are 0. */
         *some = !metrics[r->metric].part || r->base.max != 0 || r->new.max != 0;
         TRY(estimate_sides(x, n, y, m, &r->sides));
+        r->sides.ratio = ratio_of(r->base.median, r->new.median);
     }
     r->is = r->sides;
     if (pairs && n > 0 && m > 0 && differences_of(base, new, id, x))
@@ -163,12 +159,13 @@ static enum status measure(const struct repeats *base, const struct repeats *new
 static void add_lacking(struct compare_cell *c, const struct compare_result *r,
                         enum compare_role role)
 {
-    int64_t base = c->n_base - r->base.n, new = c->n_new - r->new.n;
+    int64_t runs = c->side[0].runs, new_runs = c->side[1].runs;
+    int64_t base = runs - r->base.n, new = new_runs - r->new.n;
     if (role != COMPARE_INFORMATIONAL && base + new > 0)
         text_join(c->missing, sizeof c->missing, "; ",
                   "%s is missing in %" PRId64 " of %" PRId64 " runs of the base and in %" PRId64
                   " of %" PRId64 " new runs",
-                  metrics[r->metric].name, base, c->n_base, new, c->n_new);
+                  metrics[r->metric].name, base, runs, new, new_runs);
 }
 
 enum status judge_measure(const struct repeats *base, const struct repeats *new,
@@ -193,7 +190,7 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
             continue;
         enum compare_role role = config->role[id];
         if (id == METRIC_IMAGES_PER_S_MEAN && role == COMPARE_OPTION &&
-            r.base.n + r.new.n < c->n_base + c->n_new) /* paused, or in an older history */
+            r.base.n + r.new.n < base->n + new->n) /* paused, or in an older history */
             role = COMPARE_INFORMATIONAL;
         add_lacking(c, &r, role);
         bool small = is_small(c, &r) && role != COMPARE_DECIDES;
@@ -208,32 +205,32 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
     return STATUS_OK;
 }
 
+/* The p of a gating result, which is corrected; INFINITY if there is none. */
+static double gating_p(const struct compare_result *r)
+{
+    return r->decides && isfinite(r->is.p) ? r->is.p : INFINITY;
+}
+
 static int by_p(const void *a, const void *b)
 {
-    double x = (*(struct compare_result *const *)a)->is.p,
-           y = (*(struct compare_result *const *)b)->is.p;
+    double x = gating_p(*(struct compare_result *const *)a),
+           y = gating_p(*(struct compare_result *const *)b);
     return (x > y) - (x < y);
 }
 
 /* Corrects the p of the gating results by Hochberg's method. The i-th smallest p, counted from 0,
  * is multiplied by m - i, and limited to 1 and to the next larger result's corrected p. m includes
  * the results without a p, because their p might have been the largest. */
-static void correct(struct compare_result **decides, int n, int m)
+static void correct(struct compare_result **result, int64_t n, int m)
 {
     double most = 1;
-    qsort(decides, (size_t)n, sizeof(struct compare_result *), by_p);
-    for (int i = n - 1; i >= 0; i--) {
-        most = fmin(most, (m - i) * decides[i]->is.p);
-        decides[i]->corrected_p = most;
+    qsort(result, (size_t)n, sizeof(struct compare_result *), by_p);
+    for (int64_t i = n - 1; i >= 0; i--) {
+        bool gating = isfinite(gating_p(result[i]));
+        if (gating)
+            most = fmin(most, (double)(m - i) * result[i]->is.p);
+        result[i]->corrected_p = gating ? most : result[i]->is.p;
     }
-}
-
-/* Returns the smallest corrected p that a result can have with this number of runs if no other
- * result is significant. */
-static double least_of(const struct compare_estimate *e, const struct compare_result *r,
-                       const struct compare_report *report)
-{
-    return e->least_p * (r->decides ? report->family : 1);
 }
 
 /* Returns the verdict on a change that is not significant, or that is within the threshold. */
@@ -283,66 +280,54 @@ int64_t compare_deciding_runs(const struct compare_report *report, const struct 
     return needed < COMPARE_RUNS_MANY ? (int64_t)needed : COMPARE_RUNS_MANY;
 }
 
-const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
-                                                        const struct compare_cell **cell)
-{
-    for (int64_t i = 0; i < report->n_cells; i++)
-        for (int k = 0; k < report->cell[i].n_results; k++) {
-            const struct compare_result *r = &report->cell[i].result[k];
-            *cell = &report->cell[i];
-            if (r->decides && r->verdict == COMPARE_INCONCLUSIVE)
-                return r;
-        }
-    return NULL;
-}
-
 int64_t compare_enough_repeats(const struct compare_report *report)
 {
     int family = report->family > 0 ? report->family : 1;
     int64_t n = COMPARE_LEAST_REPEATS;
-    while ((report->pairs_only ? signed_rank_least(n) : mann_whitney_least(n, n)) * family >=
-           report->alpha)
+    while (
+        (report->pairing == COMPARE_PAIR_ALWAYS ? signed_rank_least(n) : mann_whitney_least(n, n)) *
+            family >=
+        report->alpha)
         n++;
     return n;
 }
 
-/* Lists the gating results that have a p. If there are too few pairs for a p below alpha, uses the
- * estimate without pairs. The least p of that estimate is smaller, because there are C(2n, n) ways
- * to split the runs but only 2^n ways to choose the signs of n pairs. */
-static int choose(struct compare_report *report, struct compare_result **decides)
+/* If there are too few pairs for a p below alpha, uses the estimate without pairs. The least p of
+ * that estimate is smaller, because there are C(2n, n) ways to split the runs but only 2^n ways to
+ * choose the signs of n pairs. `least_p` counts if no other result is significant. */
+static void choose(struct compare_result *r, const struct compare_report *report)
 {
-    int n = 0;
-    for (int64_t i = 0; i < report->n_cells; i++)
-        for (int k = 0; k < report->cell[i].n_results; k++) {
-            struct compare_result *r = &report->cell[i].result[k];
-            if (!report->pairs_only && least_of(&r->is, r, report) >= report->alpha)
-                r->is = r->sides;
-            r->corrected_p = r->is.p;
-            if (r->decides && isfinite(r->is.p))
-                decides[n++] = r;
-        }
-    return n;
+    double least = r->is.least_p * (r->decides ? report->family : 1);
+    if (report->pairing != COMPARE_PAIR_ALWAYS && least >= report->alpha)
+        r->is = r->sides;
 }
 
 enum status judge_report(struct compare_report *report)
 {
-    struct compare_result **decides;
-    TRY(array_new(&decides, report->n_cells * METRICS));
-    for (int64_t i = 0; i < report->n_cells; i++)
-        for (int k = 0; k < report->cell[i].n_results; k++)
-            report->family += report->cell[i].result[k].decides;
-    int n = choose(report, decides);
-    correct(decides, n, report->family);
-    free(decides);
-    for (int64_t i = 0; i < report->n_cells; i++)
-        for (int k = 0; k < report->cell[i].n_results; k++) {
-            struct compare_result *r = &report->cell[i].result[k];
-            r->verdict = verdict_of(r, report);
-            r->deciding_runs =
-                r->verdict == COMPARE_INCONCLUSIVE ? compare_deciding_runs(report, r) : 0;
-            report->verdicts[r->verdict]++;
-            report->undecided += r->decides && r->verdict == COMPARE_FEW;
-            report->inconclusive += r->decides && r->verdict == COMPARE_INCONCLUSIVE;
+    struct compare_result **all;
+    int64_t n = 0;
+    TRY(array_new(&all, report->n_cells * METRICS));
+    for (int64_t i = 0; i < report->n_cells; i++) {
+        struct compare_cell *c = &report->cell[i];
+        report->refused += json_object_size(c->differences) > 0;
+        report->incomplete += *c->missing != '\0';
+        for (int k = 0; k < c->n_results; k++) {
+            report->family += c->result[k].decides;
+            all[n++] = &c->result[k];
         }
+    }
+    for (int64_t i = 0; i < n; i++)
+        choose(all[i], report);
+    correct(all, n, report->family);
+    for (int64_t i = 0; i < n; i++) {
+        struct compare_result *r = all[i];
+        r->verdict = verdict_of(r, report);
+        if (r->verdict == COMPARE_INCONCLUSIVE)
+            r->deciding_runs = compare_deciding_runs(report, r);
+        report->verdicts[r->verdict]++;
+        report->undecided += r->decides && r->verdict == COMPARE_FEW;
+        report->inconclusive += r->decides && r->verdict == COMPARE_INCONCLUSIVE;
+    }
+    free(all);
     return STATUS_OK;
 }

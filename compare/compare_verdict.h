@@ -26,10 +26,9 @@ enum compare_role {
 };
 
 enum compare_pairing {
-    COMPARE_PAIR_AUTO,   /* runs are compared in pairs if the two sides alternated in time */
-    COMPARE_PAIR_NEVER,  /* runs are never compared in pairs */
-    COMPARE_PAIR_ALWAYS, /* runs are compared in pairs; a cell whose two sides did not alternate is
-                          * incomplete */
+    COMPARE_PAIR_AUTO, /* runs are compared in pairs if the two sides took turns */
+    COMPARE_PAIR_NEVER,
+    COMPARE_PAIR_ALWAYS, /* a cell whose two sides did not take turns is incomplete */
 };
 
 struct compare_config {
@@ -60,15 +59,14 @@ enum compare_verdict {
     COMPARE_VERDICTS
 };
 
-/* Returns "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "too
- * small to judge" or "not enough repeats". */
+/* Returns "equivalent", "no regression", "too small to judge" ... */
 const char *compare_verdict_str(enum compare_verdict v);
 
 /* The ratio of the new side to the base, and its significance. Numbers that are not known are
  * NAN. */
 struct compare_estimate {
-    bool paired;      /* estimated from pairs of neighbours in time */
-    double ratio;     /* median of new / median of base; for pairs, the estimate of paired.h */
+    bool paired;  /* estimated from pairs of neighbours in time */
+    double ratio; /* median of new / median of base; for pairs, the estimate of hodges_lehmann */
     double low, high; /* 95 % interval of the ratio: by bootstrap; for pairs, from the signed-rank
                        * test */
     double p;         /* p of this metric alone, uncorrected */
@@ -90,17 +88,21 @@ struct compare_result {
     int64_t deciding_runs; /* if inconclusive: see compare_deciding_runs */
 };
 
+/* The runs of one side, in a cell or in all cells. */
+struct compare_side {
+    int64_t runs, disturbed; /* completed runs; of these, runs that other work disturbed
+                              * (results/noise.h) */
+    char commits[96];        /* "1a2b3c4, 5d6e7f8", as far as recorded */
+    char hosts[96];          /* likewise; a history has none */
+};
+
 /* The comparison of one configuration. It has no results if fields of the fingerprints differ, or
  * if a side has no runs. */
 struct compare_cell {
-    char name[COMPARE_NAME_SIZE];          /* name of a study's cell; for other runs: network,
-                                            * precision and mode */
-    int64_t n_base, n_new;                 /* completed runs */
-    int64_t disturbed_base, disturbed_new; /* number of completed runs that other work disturbed
-                                            * (results/noise.h) */
-    bool never;                      /* runs are compared without pairs, whether or not they took
-                                      * turns */
-    bool turns;                      /* the runs of the two sides alternate in time */
+    char name[COMPARE_NAME_SIZE];    /* name of a study's cell; for other runs: network, precision
+                                      * and mode */
+    struct compare_side side[2];     /* base, new */
+    bool turns;                      /* the runs of the two sides took turns */
     bool ended_alike;                /* all runs have the same steps and epochs, and ended for the
                                       * same reason */
     json_t *differences;             /* {field: {"base", "new"}} (fingerprint.h) */
@@ -109,25 +111,17 @@ struct compare_cell {
     struct compare_result result[METRICS];
 };
 
-/* The runs of one side, in all cells. */
-struct compare_side {
-    int64_t runs, disturbed; /* completed runs; of these, runs that other work disturbed */
-    char commits[96];        /* "1a2b3c4, 5d6e7f8", as far as recorded */
-    char hosts[96];          /* likewise; a history has none */
-};
-
 struct compare_report {
     double alpha;
-    struct compare_side side[2]; /* base, new */
-    bool pairs_only;             /* COMPARE_PAIR_ALWAYS */
+    struct compare_side side[2]; /* of all cells */
+    enum compare_pairing pairing;
     int64_t n_cells;
     struct compare_cell *cell;       /* (n_cells) */
     int family;                      /* number of gating results, in all cells */
     int verdicts[COMPARE_VERDICTS];  /* number of results of each verdict */
-    int undecided;                   /* number of gating results with COMPARE_FEW */
-    int inconclusive;                /* number of gating results with COMPARE_INCONCLUSIVE */
-    int refused;                     /* number of cells that were not compared, because the sides of
-                                      * the cell differ in a field */
+    int undecided, inconclusive;     /* numbers of gating results with COMPARE_FEW, and with
+                                      * COMPARE_INCONCLUSIVE */
+    int refused;                     /* number of cells whose `differences` are not empty */
     int incomplete;                  /* number of cells whose `missing` is not empty */
     char lacking[COMPARE_TEXT_SIZE]; /* why the history has no base for the new runs; "": it has
                                       * one, or there is no history */
@@ -142,11 +136,6 @@ struct compare_report {
 enum { COMPARE_RUNS_MANY = 1000 };
 int64_t compare_deciding_runs(const struct compare_report *report,
                               const struct compare_result *result);
-
-/* Returns the first gating result that is inconclusive, and sets *cell to its cell. Returns NULL if
- * there is no such result. */
-const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
-                                                        const struct compare_cell **cell);
 
 /* Returns the least number of runs per side with which every gating metric alone can have a
  * corrected p below alpha. */

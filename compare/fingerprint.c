@@ -28,7 +28,11 @@ static const char *const left_out[] = {
     "host.environment.JOB_COMPLETION_INDEX",
     "host.environment.CUDA_VISIBLE_DEVICES",
 };
-static const char *const left_out_ends[] = {"uuid_hash", "index"};
+static const char *const left_out_ends[] = {
+    "uuid_hash",        "index",         "max_pcie_generation",
+    "max_pcie_width",   "remapped_rows", "remapping_pending",
+    "remapping_failed",
+};
 
 /* Fields that are paths. Only the last part of a path is compared. */
 static const char *const paths[] = {"config.data", "config.init", "config.command.0"};
@@ -226,14 +230,15 @@ static int place_of(const char *field)
     return i;
 }
 
-enum status fingerprint_distinguish(json_t *a, json_t *b, json_t *distinct)
+enum status fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
+                                    json_t *distinct)
 {
     const char *field, *first = NULL;
     json_t *value, *differences;
     bool known = false;
     enum status st;
     TRY(json_new(&differences, "{}"));
-    CHECK(fingerprint_differ(a, b, NULL, 0, differences));
+    CHECK(fingerprint_differ(a, b, allowed, n_allowed, differences));
     json_object_foreach(differences, field, value)
     {
         known = known || json_object_get(distinct, field);

@@ -28,11 +28,12 @@ MUST_CHECK enum status fingerprint_agrees(json_t *a, json_t *b, const char *cons
  * the fingerprint is NULL or lacks all of these fields. */
 void fingerprint_name(const json_t *fingerprint, char *out, size_t size);
 
-/* Chooses one field in which the two fingerprints differ, and adds {field: its value in `a` as
- * text, or null} to the object `distinct`. Does nothing if the fingerprints already differ in
- * a field of `distinct`. Prefers fields of the configuration, then fields of the device, the
- * libraries, the build and the host. */
-MUST_CHECK enum status fingerprint_distinguish(json_t *a, json_t *b, json_t *distinct);
+/* Chooses one field, not in `allowed`, in which the two fingerprints differ, and adds {field: its
+ * value in `a` as text, or null} to the object `distinct`. Does nothing if the fingerprints already
+ * differ in a field of `distinct`. Prefers fields of the configuration, then fields of the device,
+ * the libraries, the build and the host. */
+MUST_CHECK enum status fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed,
+                                               int n_allowed, json_t *distinct);
 
 /* Adds the distinct fields to a name: "resnet18 fp32 nd (batch_size 32, no inject)". So the names
  * of distinguished configurations differ, unless they are cut because they are too long. */

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/text.h"
-#include "compare/fingerprint.h"
 #include "results/journal.h"
 
 #include <math.h>
@@ -112,8 +111,36 @@ static enum status take_line(void *history, char *line, size_t size)
     }
     json_incref(e.repeat.fingerprint);
     json_decref(o);
+    e.line = h->n;
+    h->unordered = h->unordered || (h->n > 0 && e.added_s < h->entry[h->n - 1].added_s);
     h->entry[h->n++] = e;
     return STATUS_OK;
+}
+
+static int by_recording(const void *a, const void *b)
+{
+    const struct history_entry *x = a, *y = b;
+    return x->added_s != y->added_s ? (x->added_s > y->added_s) - (x->added_s < y->added_s)
+                                    : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Sorts the entries, and leaves out lines that repeat a run of the same recording. */
+static void arrange(struct history *h)
+{
+    int64_t n = 0, k;
+    qsort(h->entry, (size_t)h->n, sizeof *h->entry, by_recording);
+    for (int64_t i = 0; i < h->n; i++) {
+        const struct history_entry *e = &h->entry[i];
+        for (k = n - 1; k >= 0 && h->entry[k].added_s == e->added_s; k--)
+            if (repeat_same(&h->entry[k].repeat, &e->repeat))
+                break;
+        if (k < 0 || h->entry[k].added_s != e->added_s)
+            h->entry[n++] = *e;
+        else
+            json_decref(e->repeat.fingerprint);
+    }
+    h->repeated = h->n - n;
+    h->n = n;
 }
 
 enum status history_load(const char *dir, struct history *h)
@@ -128,6 +155,8 @@ enum status history_load(const char *dir, struct history *h)
     enum status st = lines_each(path, false, take_line, h);
     if (st != STATUS_OK)
         history_free(h);
+    else if (h->n > 0)
+        arrange(h);
     return st;
 }
 
@@ -179,29 +208,4 @@ done:
     if (fd >= 0)
         close(fd);
     return st == STATUS_OK ? closed : st;
-}
-
-/* ---- a base ---- */
-
-static bool is_left_out(const struct history_choice *c, const struct repeat *r)
-{
-    for (int64_t i = 0; i < c->without->n; i++)
-        if (repeat_same(&c->without->repeat[i], r))
-            return true;
-    return false;
-}
-
-enum status history_base(const struct history *h, const struct history_choice *c,
-                         struct repeats *base)
-{
-    for (int64_t i = h->n - 1; i >= 0 && base->n < c->most; i--) {
-        const struct repeat *r = &h->entry[i].repeat;
-        bool same = false;
-        if (!h->entry[i].accepted || is_left_out(c, r))
-            continue;
-        TRY(fingerprint_agrees(c->fingerprint, r->fingerprint, c->allowed, c->n_allowed, &same));
-        if (same)
-            TRY(repeats_copy(r, base));
-    }
-    return STATUS_OK;
 }

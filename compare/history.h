@@ -4,9 +4,9 @@
  *    "started_s", "commit", "accepted": whether it may be a base, "disturbed", "end": {"by",
  * "steps", "epochs"}, "fingerprint": {...}, "metrics": {name: number or null}}
  *
- * Whole lines are appended, by one process at a time. A torn last line is ignored, and removed when
- * the next line is appended. Any other invalid line is an error, STATUS_DATA with the number of the
- * line, because a base must not silently lack runs. */
+ * Whole lines are appended, by one process at a time. A partial last line is ignored, and removed
+ * when the next line is appended. Any other invalid line is an error, STATUS_DATA with the number
+ * of the line, because a base must not silently lack runs. */
 #pragma once
 
 #include "compare/repeats.h"
@@ -16,12 +16,15 @@ enum { HISTORY_MAX = 100000 }; /* lines */
 struct history_entry {
     struct repeat repeat; /* .dir is NULL */
     double added_s;       /* seconds since 1970; equal for runs that were recorded together */
+    int64_t line;         /* its place in the file */
     bool accepted;
 };
 
 struct history {
     int64_t n;
     struct history_entry *entry; /* (n) in the order of recording */
+    bool unordered;              /* the lines were not in this order, as after a merge of files */
+    int64_t repeated;            /* lines left out, because others have the same run */
 };
 
 /* Whether there is a history in `dir`. */
@@ -34,18 +37,3 @@ void history_free(struct history *h); /* does nothing for a zeroed struct */
 /* Appends the runs to the history in `dir`, which is created if missing. Runs that the history
  * already has (repeat_same) are skipped. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
-
-/* Selects the runs of a base, with which new runs are compared. These are the last `most` accepted
- * entries that agree with `fingerprint`, except in the fields `allowed` (fingerprint.h). The runs
- * in `without` are left out. */
-struct history_choice {
-    json_t *fingerprint;
-    const char *const *allowed; /* (n_allowed) */
-    int n_allowed;
-    const struct repeats *without;
-    int64_t most;
-};
-
-/* Adds copies of the chosen entries to `base`. */
-MUST_CHECK enum status history_base(const struct history *h, const struct history_choice *c,
-                                    struct repeats *base);

@@ -83,8 +83,6 @@ enum status metrics_of(const struct run *run, double value[METRICS])
 
 const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE])
 {
-    if (isnan(x))
-        return "-";
-    snprintf(out, METRIC_TEXT_SIZE, format, x);
+    snprintf(out, METRIC_TEXT_SIZE, isnan(x) ? "-" : format, x);
     return out;
 }

@@ -11,11 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    POINTS_MAX = 5000
-}; /* limit of the points of a series, because ranking n points takes time proportional to n^2;
-    * older points are ignored */
-
 void trend_free(struct trend *t)
 {
     for (int64_t i = 0; i < t->n; i++) {
@@ -30,7 +25,7 @@ void trend_free(struct trend *t)
 
 /* Sets first[i] to the index of the first entry with the same configuration as entry i; that entry
  * may be i itself. */
-static enum status group(const struct history *h, int64_t *first)
+static enum status group(const struct history *h, const struct trend_config *c, int64_t *first)
 {
     for (int64_t i = 0; i < h->n; i++) {
         first[i] = i;
@@ -39,7 +34,7 @@ static enum status group(const struct history *h, int64_t *first)
             if (first[k] != k)
                 continue;
             TRY(fingerprint_agrees(h->entry[k].repeat.fingerprint, h->entry[i].repeat.fingerprint,
-                                   NULL, 0, &same));
+                                   c->allowed, c->n_allowed, &same));
             first[i] = same ? k : i;
         }
     }
@@ -69,22 +64,35 @@ static bool make_point(const struct history *h, const int64_t *first, int64_t of
     return p->runs > 0;
 }
 
-static enum status find_steps(struct trend_series *s, double alpha, double threshold)
+/* Whether the metric is worse after the step. */
+static bool trend_worse(const struct trend_series *s, const struct trend_step *step)
 {
-    double *x;
+    return metrics[s->metric].more_is_better ? step->ratio < 1 : step->ratio > 1;
+}
+
+static enum status find_steps(struct trend_series *s, struct trend *t)
+{
+    double *x, since = 1;
     TRY(array_new(&s->step, s->n));
     TRY(array_new(&x, s->n));
     for (int64_t i = 0; i < s->n; i++)
         x[i] = s->point[i].value;
-    enum status st = trend_find(x, s->n, alpha, threshold, s->step, &s->n_steps);
+    enum status st = trend_find(x, s->n, t->alpha, t->threshold, s->step, &s->n_steps);
     free(x);
+    for (int64_t i = s->n_steps - 1; i >= 0; i--) {
+        struct trend_step *step = &s->step[i];
+        since *= step->ratio;
+        step->taken_back =
+            step->ratio > 1 ? !(since > 1 + t->threshold) : !(since < 1 - t->threshold);
+        t->worse = t->worse || (trend_worse(s, step) && !step->taken_back);
+    }
     return st;
 }
 
 /* Makes the name of the configuration of h->entry[of]. The name has the fields that distinguish
  * this configuration from other configurations. */
-static enum status name_of(const struct history *h, const int64_t *first, int64_t of,
-                           char name[TREND_NAME_SIZE])
+static enum status name_of(const struct history *h, const struct trend_config *c,
+                           const int64_t *first, int64_t of, char name[TREND_NAME_SIZE])
 {
     char other[TREND_NAME_SIZE];
     json_t *own = h->entry[of].repeat.fingerprint, *distinct;
@@ -96,7 +104,8 @@ static enum status name_of(const struct history *h, const int64_t *first, int64_
             continue;
         fingerprint_name(h->entry[i].repeat.fingerprint, other, sizeof other);
         if (strcmp(name, other) == 0)
-            CHECK(fingerprint_distinguish(own, h->entry[i].repeat.fingerprint, distinct));
+            CHECK(fingerprint_distinguish(own, h->entry[i].repeat.fingerprint, c->allowed,
+                                          c->n_allowed, distinct));
     }
     fingerprint_name_apart(distinct, name, TREND_NAME_SIZE);
 done:
@@ -104,8 +113,9 @@ done:
     return st;
 }
 
-static enum status add_series(const struct history *h, const int64_t *first, int64_t of,
-                              enum metric_id id, const char *name, struct trend *t)
+static enum status add_series(const struct history *h, const struct trend_config *c,
+                              const int64_t *first, int64_t of, enum metric_id id, const char *name,
+                              struct trend *t)
 {
     TRY(array_reserve(&t->series, t->n));
     struct trend_series *s = &t->series[t->n++];
@@ -115,43 +125,48 @@ static enum status add_series(const struct history *h, const int64_t *first, int
     for (int64_t from = 0, to; from < h->n; from = to) {
         for (to = from; to < h->n && h->entry[to].added_s == h->entry[from].added_s; to++)
             ;
-        s->n += make_point(h, first, of, from, to, s->metric, &s->point[s->n]);
+        struct trend_point p;
+        if (!make_point(h, first, of, from, to, id, &p))
+            continue;
+        int64_t at = s->n++;
+        for (; at > 0 && s->point[at - 1].time_s > p.time_s; at--)
+            s->point[at] = s->point[at - 1];
+        s->point[at] = p;
     }
-    if (s->n > POINTS_MAX) {
-        memmove(s->point, s->point + s->n - POINTS_MAX, POINTS_MAX * sizeof *s->point);
-        s->n = POINTS_MAX;
+    if (s->n > c->last) {
+        memmove(s->point, s->point + s->n - c->last, (size_t)c->last * sizeof *s->point);
+        s->n = c->last;
     }
     if (s->n == 0) {
         free(s->point);
         t->n--;
         return STATUS_OK;
     }
-    return find_steps(s, t->alpha, t->threshold);
+    return find_steps(s, t);
 }
 
 /* Adds the series of the configuration of h->entry[of]: one series for each wanted metric. */
-static enum status add_configuration(const struct history *h, const int64_t *first, int64_t of,
-                                     const bool wanted[METRICS], struct trend *t)
+static enum status add_configuration(const struct history *h, const struct trend_config *c,
+                                     const int64_t *first, int64_t of, struct trend *t)
 {
     char name[TREND_NAME_SIZE];
-    TRY(name_of(h, first, of, name));
+    TRY(name_of(h, c, first, of, name));
     for (int id = 0; id < METRICS; id++)
-        if (wanted[id])
-            TRY(add_series(h, first, of, (enum metric_id)id, name, t));
+        if (c->wanted[id])
+            TRY(add_series(h, c, first, of, (enum metric_id)id, name, t));
     return STATUS_OK;
 }
 
-enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
-                     double threshold, struct trend *out)
+enum status trend_of(const struct history *h, const struct trend_config *c, struct trend *out)
 {
     enum status st;
-    *out = (struct trend){.alpha = alpha, .threshold = threshold};
+    *out = (struct trend){.alpha = c->alpha, .threshold = c->threshold};
     int64_t *first;
     TRY(array_new(&first, h->n));
-    CHECK(group(h, first));
+    CHECK(group(h, c, first));
     for (int64_t i = 0; i < h->n; i++)
         if (first[i] == i)
-            CHECK(add_configuration(h, first, i, wanted, out));
+            CHECK(add_configuration(h, c, first, i, out));
 done:
     free(first);
     if (st != STATUS_OK)
@@ -160,12 +175,6 @@ done:
 }
 
 /* ---- reporting ---- */
-
-/* Whether the metric is worse after the step. */
-static bool trend_worse(const struct trend_series *s, const struct trend_step *step)
-{
-    return metrics[s->metric].more_is_better ? step->ratio < 1 : step->ratio > 1;
-}
 
 /* "2024-01-31", UTC. */
 static const char *date(double time_s, char out[16])
@@ -185,17 +194,18 @@ void trend_print(const struct trend *t, FILE *out)
         fprintf(out, "%s, %s: %lld point%s from %s to %s, %s\n", s->name, metrics[s->metric].name,
                 (long long)s->n, s->n == 1 ? "" : "s", date(s->point[0].time_s, from),
                 date(s->point[s->n - 1].time_s, to),
-                s->n < 2 * TREND_LEAST ? "too few points to look for changes"
-                : s->n_steps == 0      ? "no change"
-                                       : "steps:");
+                s->n < 2 * TREND_SURE ? "too few points to look for changes"
+                : s->n_steps == 0     ? "no change"
+                                      : "steps:");
         for (int64_t k = 0; k < s->n_steps; k++) {
             const struct trend_step *step = &s->step[k];
             const struct trend_point *p = &s->point[step->at];
-            fprintf(out, "  %s  point %-4lld %-12.12s ratio %.4f (%s..%s)  p %.2g  %s\n",
+            fprintf(out, "  %s  point %-4lld %-12.12s ratio %.4f (%s..%s)  p %.2g  %s%s\n",
                     date(p->time_s, from), (long long)step->at + 1, *p->commit ? p->commit : "-",
                     step->ratio, metric_text("%.4f", step->low, low),
                     metric_text("%.4f", step->high, high), step->p,
-                    trend_worse(s, step) ? "worse" : "better");
+                    trend_worse(s, step) ? "worse" : "better",
+                    step->taken_back ? ", taken back" : "");
         }
     }
 }
@@ -214,10 +224,10 @@ static json_t *step_json(const void *series, int64_t i)
     const struct trend_series *s = series;
     const struct trend_step *t = &s->step[i];
     const struct trend_point *p = &s->point[t->at];
-    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:o, s:b}", "point", (json_int_t)t->at,
+    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:o, s:b, s:b}", "point", (json_int_t)t->at,
                      "time_s", p->time_s, "commit", p->commit, "ratio", json_measured(t->ratio),
                      "low", json_measured(t->low), "high", json_measured(t->high), "p",
-                     json_measured(t->p), "worse", trend_worse(s, t));
+                     json_measured(t->p), "worse", trend_worse(s, t), "taken_back", t->taken_back);
 }
 
 static json_t *series_json(const void *trend, int64_t i)

@@ -1,13 +1,13 @@
 /* Change points in the history of a configuration: when its speed changed permanently, and by how
  * much.
  *
- * A series is cut at the point with the largest standardised Mann-Whitney statistic: the values
- * before and after that point differ most by their ranks. The method is from Pettitt, "A
- * non-parametric approach to the change-point problem", 1979, except that the statistic of each
- * point is standardised by the variance of that statistic. p is the fraction of shuffled series
- * whose largest statistic is at least as large as the largest statistic of the series itself. If p
- * is below alpha, both parts are then searched in the same way, as Matteson and James do in "A
- * nonparametric approach for multiple change point analysis of multivariate data", 2014. */
+ * A series is cut at one point, or at two points at once, so that the values of the cut part differ
+ * most from the other values. Two cuts find a change that was taken back, which moves no single cut
+ * far enough. The method is circular binary segmentation (Olshen and others, "Circular binary
+ * segmentation for the analysis of array-based DNA copy number data", 2004), with limited values
+ * and a coarser grid for long parts. p is the fraction of shuffled series whose statistic is at
+ * least as large. If p is below alpha, all parts are then searched in the same way. If neighbouring
+ * points are correlated, the statistic must be larger by the variance that this adds. */
 #pragma once
 
 #include "compare/history.h"
@@ -16,7 +16,8 @@
 
 enum {
     TREND_SHUFFLES = 999,
-    TREND_LEAST = 5, /* least number of points before and after a step */
+    TREND_SURE = 5,  /* number of points before and after a step that every step may need */
+    TREND_LEAST = 3, /* the same for a step that is large compared with the noise */
     TREND_NAME_SIZE = 160,
 };
 
@@ -28,6 +29,8 @@ struct trend_step {
     double low, high; /* 95 % bootstrap interval of the ratio; NAN if a value before the step is not
                        * above 0 */
     double p;
+    bool taken_back; /* the level after the last step does not differ from the level before this
+                      * step in the same direction by more than the threshold */
 };
 
 /* Finds the steps in x[0..n) whose relative change is larger than `threshold`, and writes them to
@@ -50,22 +53,32 @@ struct trend_series {
                                  * "resnet18 fp32 nd (batch_size 32)" */
     enum metric_id metric;
     int64_t n;
-    struct trend_point *point; /* (n) in the order of recording */
+    struct trend_point *point; /* (n) in the order of time_s */
     int64_t n_steps;
     struct trend_step *step; /* (n_steps) */
 };
 
+enum { TREND_POINTS_MAX = 5000 }; /* more points would take more than some seconds */
+
+struct trend_config {
+    bool wanted[METRICS];
+    double alpha, threshold;
+    const char *const *allowed; /* (n_allowed) fields that may differ within a series */
+    int n_allowed;
+    int64_t last; /* number of points of each series that are examined, at most TREND_POINTS_MAX */
+};
+
 struct trend {
     double alpha, threshold;
+    bool worse; /* a series has a step for the worse that was not taken back */
     int64_t n;
     struct trend_series *series; /* (n) sorted by configuration, then by metric */
 };
 
 /* Makes a series for each configuration and hardware of the history, and for each metric that is
- * `wanted` and recorded. The caller frees the result with trend_free before it frees the
- * history. */
-MUST_CHECK enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
-                                double threshold, struct trend *out);
+ * wanted and recorded. The caller frees the result with trend_free before it frees the history. */
+MUST_CHECK enum status trend_of(const struct history *h, const struct trend_config *c,
+                                struct trend *out);
 void trend_free(struct trend *t); /* does nothing for a zeroed struct */
 
 /* Prints a line for each series and each step. */
@@ -74,8 +87,8 @@ void trend_print(const struct trend *t, FILE *out);
 /* Writes a file, completely or not at all: {"record": "trend", "schema": 1, "alpha", "threshold",
  * "series": [{"name", "metric", "unit", "better": "higher" or "lower", "points": [{"time_s",
  * "commit", "value", "runs", "accepted"}], "steps": [{"point", "time_s", "commit", "ratio", "low",
- * "high", "p", "worse"}]}]}. Points are counted from 0. A number that is infinite or not known is
- * null. */
+ * "high", "p", "worse", "taken_back"}]}]}. Points are counted from 0. A number that is infinite or
+ * not known is null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
 MUST_CHECK enum status trend_print_json(const struct trend *t, FILE *out);

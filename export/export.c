@@ -92,7 +92,8 @@ static enum status put_events(FILE *out, const struct run *run)
     return run->summary ? tensorboard_end(out, time_at(started, run->elapsed), true) : STATUS_OK;
 }
 
-enum status export_tensorboard(const struct run *const *run, int n, const struct export_options *o)
+static enum status export_tensorboard(const struct run *const *run, int n,
+                                      const struct export_options *o)
 {
     for (int i = 0; i < n; i++) {
         char name[TENSORBOARD_NAME_MAX], path[4096];
@@ -113,7 +114,8 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
     return STATUS_OK;
 }
 
-enum status export_prometheus(const struct run *const *run, int n, const struct export_options *o)
+static enum status export_prometheus(const struct run *const *run, int n,
+                                     const struct export_options *o)
 {
     enum status st;
     struct atomic_file f = {NULL};

@@ -5,7 +5,7 @@
  *                run's name, then the columns of results/schema.h; the cell of a number that is
  *                not finite is empty
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
- *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c, mlperf_rules.h
+ *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c
  *
  * The same records always give the same bytes. A time stamp in a file is the start of the run plus
  * the recorded elapsed time, which does not include pauses between attempts. Files are written

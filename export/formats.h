@@ -21,11 +21,11 @@ const char *export_name(const struct export_options *o, const struct run *run);
  * file. */
 MUST_CHECK enum status export_put(const struct export_options *o, struct atomic_file *f);
 
-MUST_CHECK enum status export_tensorboard(const struct run *const *run, int n,
-                                          const struct export_options *o);
 MUST_CHECK enum status export_csv(const struct run *const *run, int n,
                                   const struct export_options *o);
-MUST_CHECK enum status export_prometheus(const struct run *const *run, int n,
-                                         const struct export_options *o);
 MUST_CHECK enum status export_mlperf(const struct run *const *run, int n,
                                      const struct export_options *o);
+
+/* Writes MLPerf's rules that the run does not meet, one per line. The run must have at least one
+ * epoch. */
+void mlperf_unmet(const struct run *run, bool closed, FILE *out);

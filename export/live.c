@@ -25,7 +25,7 @@ struct live {
     FILE *events; /* NULL if not requested, not begun, or stopped after a failure */
     char events_path[4096];
     uint64_t events_ns, textfile_ns; /* times of the last writes */
-    char name[256], folder[4096], arch[64], precision[32], mode[16], device[256];
+    char name[256], arch[64], precision[32], mode[16], device[256];
     int64_t step; /* number of the next step */
     struct prometheus_run run;
 };
@@ -110,12 +110,11 @@ static void live_begin(void *state, const char *dir, const struct run_info *info
     const char *named = l->config.run_name;
     text_clean(l->name, sizeof l->name, named ? named : slash && slash[1] ? slash + 1 : path);
     free(real);
-    snprintf(l->folder, sizeof l->folder, "%s", named ? named : dir);
     text_clean(l->device, sizeof l->device, info->device);
     text_clean(l->arch, sizeof l->arch, json_text_at(info->config, "arch"));
     text_clean(l->precision, sizeof l->precision, json_text_at(info->config, "precision"));
     text_clean(l->mode, sizeof l->mode, json_text_at(info->config, "mode"));
-    l->run = (struct prometheus_run){.name = l->folder,
+    l->run = (struct prometheus_run){.name = named ? named : dir,
                                      .arch = l->arch,
                                      .precision = l->precision,
                                      .mode = l->mode,

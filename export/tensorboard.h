@@ -14,7 +14,7 @@
  * Temperature_C, Clock_MHz, MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB. Every other
  * device has the same tags with its own number. A value that is not finite is left out.
  *
- * The settings of a run are its hyper-parameters in the HParams dashboard (tensorboard_hparams.c).
+ * The settings of a run are its hyper-parameters in the HParams dashboard.
  *
  * The caller checks the stream's error flag. Writing scalars allocates no memory. */
 #pragma once

@@ -1,18 +1,25 @@
-/* Writes scripts, tables and settings for gnuplot, and checks the pictures that it draws. */
+/* Writes scripts, tables and settings for gnuplot, runs it, and checks the pictures that it draws.
+ */
 #include "plots/figure.h"
 
+#include "base/process.h"
 #include "base/text.h"
-#include "plots/gnuplot.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-/* plots/templates/style.gp, compiled in. */
-extern const unsigned char plot_style[];
+/* plots/templates/style.gp and dark.css, compiled in. */
+extern const unsigned char plot_style[], plot_dark[];
 
-enum { N_FORMATS = 3 };
+/* The prefix of the names of pictures that are being drawn. Its dot hides these files from users,
+ * who could take an incomplete picture for a complete one. */
+#define DRAFT ".draft-"
+
+enum { N_FORMATS = 3, SVG_MAX_BYTES = 64 << 20 };
 static const char *const formats[N_FORMATS] = {"png", "svg", "pdf"};
 
 static double width_of(const struct plot_size *s)
@@ -169,15 +176,99 @@ enum status figure_remove(const struct figure *f, const char *out)
     return STATUS_OK;
 }
 
+/* Reads the last line of the file `log` that is not blank; gnuplot writes an error's message there.
+ */
+static void last_line(int log, char *out, size_t size)
+{
+    char text[2048];
+    off_t end = lseek(log, 0, SEEK_END), space = sizeof text - 1;
+    ssize_t n = pread(log, text, sizeof text - 1, end > space ? end - space : 0);
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    char *newline = strrchr(text, '\n');
+    text_clean(out, size, newline ? newline + 1 : text);
+}
+
+/* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's gnuplot
+ * settings. Sets gnuplot's variable `draft` to DRAFT. STATUS_UNSUPPORTED if gnuplot is not
+ * installed; STATUS_LIBRARY, with the last line of gnuplot's error output, if gnuplot fails. */
+static enum status gnuplot_run(const char *dir, const char *script)
+{
+    char *argv[] = {"gnuplot",           "--default-settings", "-e",
+                    "draft='" DRAFT "'", (char *)script,       NULL};
+    char line[512] = "";
+    int code = 0, log = memfd_create("gnuplot", MFD_CLOEXEC); /* gnuplot's output */
+    if (log < 0)
+        return status_fail(STATUS_IO, "cannot make a file for gnuplot: %s", strerror(errno));
+    enum status st = process_call(argv, dir, log, &code);
+    last_line(log, line, sizeof line);
+    close(log);
+    if (st == STATUS_UNSUPPORTED)
+        return status_fail(st,
+                           "gnuplot was not found: install gnuplot-nox (apt-get install "
+                           "gnuplot-nox) and repeat the command; scripts and tables are in '%s'",
+                           dir);
+    TRY(st);
+    if (code == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_LIBRARY, "gnuplot failed on '%s/%s': %s", dir, script,
+                       line[0] ? line : "no message");
+}
+
+/* Checks that `draft` is a complete PNG, SVG or PDF file, because gnuplot does not report a full
+ * disk. The message names `path`, the final name of the picture. */
+static enum status check_picture(const char *draft, const char *path)
+{
+    static const char *const ends[] = {"</svg>", "IEND", "%%EOF"};
+    char tail[17] = "";
+    FILE *in = fopen(draft, "rb");
+    if (!in)
+        return status_fail(STATUS_IO, "gnuplot did not write '%s': %s", path, strerror(errno));
+    bool whole = false;
+    if (fseek(in, -16, SEEK_END) == 0 && fread(tail, 1, 16, in) == 16)
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+            whole = whole || memmem(tail, 16, ends[i], strlen(ends[i])) != NULL;
+    fclose(in);
+    if (!whole)
+        return status_fail(STATUS_IO, "gnuplot wrote '%s' only in part; is the disk full?", path);
+    return STATUS_OK;
+}
+
+/* Adds a style sheet for dark displays to the SVG `path`: gnuplot draws on white paper, and the
+ * sheet replaces the colours of paper, text and axes where the reader prefers dark pages. */
+static enum status svg_suit_dark(const char *path)
+{
+    static const char place[] = "<g id=\"gnuplot_canvas\">";
+    char *bytes;
+    size_t size;
+    struct atomic_file out = {0};
+    TRY(file_read(path, SVG_MAX_BYTES, &bytes, &size));
+    enum status st = STATUS_OK;
+    const char *canvas = memmem(bytes, size, place, strlen(place));
+    if (!canvas) /* another version of gnuplot: the picture stays light */
+        goto done;
+    size_t before = (size_t)(canvas - bytes);
+    CHECK(atomic_file_open(&out, path));
+    fwrite(bytes, 1, before, out.stream);
+    fprintf(out.stream, "<style>\n%s</style>\n", (const char *)plot_dark);
+    fwrite(canvas, 1, size - before, out.stream);
+    st = atomic_file_publish(&out); /* the picture is renamed next */
+done:
+    atomic_file_abandon(&out);
+    free(bytes);
+    return st;
+}
+
 /* If the picture is complete, renames it to its final name; otherwise removes it. */
 static enum status finish_picture(const struct drawing *d, const struct figure *f, const char *out,
                                   const char *format, enum status st)
 {
     char draft[4096], path[4096];
-    TRY(path_format(draft, sizeof draft, "%s/" GNUPLOT_DRAFT "%s.%s", out, f->name, format));
+    TRY(path_format(draft, sizeof draft, "%s/" DRAFT "%s.%s", out, f->name, format));
     TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, format));
     if (st == STATUS_OK)
-        st = gnuplot_check_picture(draft, path);
+        st = check_picture(draft, path);
     if (st == STATUS_OK && strcmp(format, "svg") == 0)
         st = svg_suit_dark(draft);
     if (st == STATUS_OK && rename(draft, path) != 0)

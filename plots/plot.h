@@ -35,7 +35,7 @@
  *   forecast   (predict) against ranks: throughput with its spread, efficiency, and the parts of a
  *              step; measured points on the same axes; held-out points have their own mark; the
  *              ranges below and above all measured numbers of ranks are shaded
- *   trend      (trend) a panel for each series: its points in the order of recording, the level
+ *   trend      (trend) a panel for each series: its points in order of time, the level
  *              between steps, and the places of the steps; dates and commits on the axis
  *   amp        (amp-report) share of the gradients per power of two, one curve for activations and
  *              one for weights; the ranges of fp16 at loss scale 1 and at the current scale

@@ -145,9 +145,13 @@ static enum status figure_trend(const struct drawing *d, const struct figure *f,
 {
     bool stepped[RECORD_CURVES_MAX];
     const json_t *series = json_object_get(d->report, "series");
-    fprintf(vars, "array point_marks[%d]\n", d->n);
+    fprintf(vars, "array point_marks[%d]\narray units[%d]\n", d->n, d->n);
     for (int i = 0; i < d->n; i++) {
+        char name[32], unit[40];
         has[i] = true;
+        snprintf(name, sizeof name, "units[%d]", i + 1);
+        text_clean(unit, sizeof unit, json_text_at(json_array_get(series, (size_t)i), "unit"));
+        figure_set_text(vars, name, unit);
         marks_set(vars, i, json_object_get(json_array_get(series, (size_t)i), "points"));
         stepped[i] =
             json_array_size(json_object_get(json_array_get(series, (size_t)i), "steps")) > 0;

@@ -4,17 +4,32 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
-#include "base/text_new.h"
+#include "base/text.h"
 #include "plots/palette.h"
-#include "report/report_draw.h"
-#include "report/report_figures.h"
+#include "report/report_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RECORD_MAX_BYTES = 16 << 20 };
 
 /* ---- loading ---- */
+
+/* The runs of an item, sorted by name. */
+struct runs {
+    int n;
+    struct run *v[REPORT_MAX_RUNS]; /* (n) */
+    struct table damaged;           /* errors of the damaged runs; `v` lacks these runs */
+};
+
+static void runs_free(struct runs *runs)
+{
+    for (int i = 0; i < runs->n; i++)
+        run_free(runs->v[i]);
+    table_free(&runs->damaged);
+    *runs = (struct runs){0};
+}
 
 static enum status runs_add(struct runs *runs, const char *dir)
 {
@@ -28,7 +43,7 @@ static enum status runs_add(struct runs *runs, const char *dir)
     return st == STATUS_DATA ? STATUS_OK : st;
 }
 
-enum status runs_load(const struct item *item, struct runs *runs)
+static enum status runs_load(const struct item *item, struct runs *runs)
 {
     char dir[REPORT_PATH_SIZE];
     struct words names = {0};
@@ -49,15 +64,152 @@ done:
     return st;
 }
 
-void runs_free(struct runs *runs)
+/* ---- drawing ---- */
+
+/* Removes the picture "NAME.svg" in every format. */
+static enum status remove_picture(const struct item *item, const char *svg)
 {
-    for (int i = 0; i < runs->n; i++)
-        run_free(runs->v[i]);
-    table_free(&runs->damaged);
-    *runs = (struct runs){0};
+    static const char *const formats[] = {"svg", "png", "pdf"};
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+        char path[REPORT_PATH_SIZE];
+        TRY(path_format(path, sizeof path, "%s/%.*s%s", item->figures, (int)strlen(svg) - 3, svg,
+                        formats[k]));
+        unlink(path);
+    }
+    return STATUS_OK;
+}
+
+/* Removes the pictures that plot_runs drew and that the report does not show. */
+static enum status remove_rest(const struct item *item)
+{
+    struct words names = {0};
+    enum status st = dir_list(item->figures, ".svg", &names);
+    for (int i = 0; st == STATUS_OK && i < names.n; i++)
+        if (!figure_is_shown(item->kind, names.v[i]))
+            st = remove_picture(item, names.v[i]);
+    words_free(&names);
+    return st;
+}
+
+static enum status draw_runs(const struct item *item, const struct plot_options *o)
+{
+    struct runs runs;
+    TRY(runs_load(item, &runs));
+    int n = runs.n < PLOT_MAX_RUNS ? runs.n : PLOT_MAX_RUNS;
+    enum status st = STATUS_OK;
+    if (n > 0)
+        st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
+    runs_free(&runs);
+    return st == STATUS_OK && n > 0 ? remove_rest(item) : st;
+}
+
+static enum status draw_study(const struct item *item, const struct plot_options *o)
+{
+    struct analysis a;
+    TRY(analysis_read(item->path, &a));
+    enum status st = plot_study(&a, NULL, 0, item->figures, o);
+    analysis_free(&a);
+    return st;
+}
+
+/* Draws the figures of an item, with the colours of `palette`, into the item's folder of figures.
+ * Returns STATUS_UNSUPPORTED if gnuplot is missing, and STATUS_DATA if the record has no figure. */
+static enum status item_draw(const struct item *item, const struct plot_size *size,
+                             struct palette *palette)
+{
+    const struct plot_options o = {
+        .png = true, .svg = true, .pdf = true, .size = *size, .palette = palette};
+    switch (item->kind) {
+    case ITEM_STUDY:
+        return draw_study(item, &o);
+    case ITEM_RUN:
+    case ITEM_RUNS:
+        return draw_runs(item, &o);
+    case ITEM_RECORD:
+        return plot_record(item->path, item->figures, &o);
+    }
+    return STATUS_OK;
+}
+
+/* Draws all figures. If gnuplot is missing, or a record has no figure, only tables are written. */
+static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
+{
+    struct palette palette = {.n = 0}; /* a series has the same colour and shape in all figures of
+                                        * the report */
+    for (int i = 0; i < items->n; i++) {
+        enum status st = item_draw(&items->v[i], size, &palette);
+        if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
+            return st;
+        /* not reported, because some kinds of records have no figure */
+        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD;
+        if (st != STATUS_OK && !plain && said)
+            fprintf(said, "ampscale: figures not drawn: %s\n", status_message());
+    }
+    return STATUS_OK;
 }
 
 /* ---- writing ---- */
+
+static void add_text(struct table *t, const char *what, const char *text)
+{
+    if (!*text)
+        return;
+    table_add(t, "%s", what);
+    table_add(t, "%s", text);
+}
+
+static void add_processor(struct table *t, const json_t *host)
+{
+    const json_t *cpu = json_object_get(host, "cpu");
+    const char *model = json_text_at(cpu, "model");
+    if (*model) {
+        table_add(t, "processor");
+        table_add(t, "%s, %lld cores, %lld threads, %lld usable", model,
+                  (long long)json_integer_value(json_object_get(cpu, "cores")),
+                  (long long)json_integer_value(json_object_get(cpu, "threads")),
+                  (long long)json_integer_value(json_object_get(cpu, "usable")));
+    }
+    double bytes = json_number_value(json_object_get(host, "memory_bytes"));
+    if (bytes > 0) {
+        table_add(t, "memory");
+        table_add(t, "%.1f GiB", bytes / (1 << 30));
+    }
+}
+
+/* Describes the machine of a run, folded, and sets the summary of its heading. `machine` is either
+ * the field `machine` of struct analysis or the whole run.json. */
+static void section_machine(struct writer *w, const json_t *machine)
+{
+    struct table t = table_begin("|");
+    char libraries[512];
+    const json_t *host = json_object_get(machine, "host");
+    const char *version = json_text_at(machine, "version");
+    const char *commit = json_text_at(machine, "commit");
+    add_text(&t, "device", json_text_at(machine, "device"));
+    add_processor(&t, host);
+    add_text(&t, "system", json_text_at(host, "os"));
+    add_text(&t, "kernel", json_text_at(host, "kernel"));
+    report_versions(libraries, sizeof libraries, json_object_get(machine, "libraries"));
+    add_text(&t, "libraries", libraries);
+    if (*version) {
+        table_add(&t, "program");
+        table_add(&t, "ampscale %s%s%.12s", version, *commit ? ", commit " : "", commit);
+    }
+    const json_t *cpu = json_object_get(host, "cpu");
+    double cores = json_number_at(cpu, "cores");
+    const char *model = json_text_at(cpu, "model"), *device = json_text_at(machine, "device");
+    if (*model && cores > 0)
+        writer_summary(w, "%s, %.0f core%s", model, cores, cores == 1 ? "" : "s");
+    else
+        writer_summary(w, "%.*s", (int)strcspn(device, ","), device);
+    if (t.n == t.columns) {
+        table_free(&t);
+        return;
+    }
+    writer_fold(w, "Machine and program");
+    writer_table(w, &t);
+    writer_fold_end(w);
+}
 
 /* Writes a heading for the folder `place`, and describes the folder's machine. The caller passes
  * the folder before its first record. Before later records it passes NULL: nothing is written. */
@@ -171,6 +323,40 @@ static void write_items(struct writer *w, const struct items *items, struct tabl
     }
 }
 
+/* Writes what the terms in sections of studies mean. */
+static void section_terms(struct writer *w)
+{
+    static const char *const terms[] = {
+        "Cell: a configuration that the study ran several times. Its name has the mode, precision, "
+        "network, data, scaling, and devices x images per device.",
+        "nd: one device. dp: several devices in one process, as PyTorch's DataParallel. ddp: a "
+        "process for each device, as DistributedDataParallel. ddp2: several processes, each with "
+        "several devices.",
+        "fp32, tf32, bf16, amp: train's --precision. O0 to O3: Apex's optimization levels. "
+        "Emulated: the processor lacks the type, which is computed in fp32 and rounded: the "
+        "accuracy "
+        "is that of the type, the speed is not.",
+        "Synthetic data: random tensors, which are not read or decoded.",
+        "Weak scaling: a fixed batch per device. Strong scaling: a fixed batch in total.",
+        "Speed-up: images/s divided by those of the first cell of the series, on one device. "
+        "Efficiency: the speed-up divided by the number of devices.",
+        "Interval: the 95 % bootstrap interval of a median, or of a ratio of two medians, over "
+        "the runs of the cells.",
+        "A verdict names the largest part of a loss. compute-bound: no loss, and computing takes "
+        "most of a step. loader-bound: slower than the same cell on synthetic data. "
+        "communication-bound: slower per device than one device, because communication is "
+        "exposed. shared hardware: because the devices share cores, memory or power. too noisy to "
+        "say: the interval includes no loss and a large one. disturbed: other work took the "
+        "processors in at least half of the runs; repeat on an idle machine.",
+    };
+    struct table items = {0};
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
+        table_add(&items, "%s", terms[i]);
+    writer_fold(w, "Terms");
+    writer_list(w, &items);
+    writer_fold_end(w);
+}
+
 /* Writes one document. Sets *damaged to the number of damaged records, and prints the error of each
  * of them to `said`. */
 static enum status write_document(const struct items *items, const struct format *format,
@@ -192,23 +378,6 @@ static enum status write_document(const struct items *items, const struct format
     writer_paragraph(
         &w, "Written by 'ampscale report'. Every number and every finding comes from the records.");
     return writer_end(&w);
-}
-
-/* Draws all figures. If gnuplot is missing, or a record has no figure, only tables are written. */
-static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
-{
-    struct palette palette = {.n = 0}; /* a series has the same colour and shape in all figures of
-                                        * the report */
-    for (int i = 0; i < items->n; i++) {
-        enum status st = item_draw(&items->v[i], size, &palette);
-        if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
-            return st;
-        /* not reported, because some kinds of records have no figure */
-        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD;
-        if (st != STATUS_OK && !plain && said)
-            fprintf(said, "ampscale: figures not drawn: %s\n", status_message());
-    }
-    return STATUS_OK;
 }
 
 enum status report_make(const struct report_config *c)

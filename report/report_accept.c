@@ -3,6 +3,7 @@
 #include "report/report_sections.h"
 
 #include "base/json.h"
+#include "results/noise.h"
 
 #include <math.h>
 #include <string.h>
@@ -270,12 +271,21 @@ static void add_metrics(struct table *t, const json_t *check)
 
 static void table_of_verdicts(struct writer *w, const json_t *checks)
 {
-    struct table t = table_begin("verdict|check|>seconds|why");
+    /* Earlier versions recorded no noise. */
+    bool known = json_object_get(json_array_get(checks, 0), "noise");
+    struct table t =
+        table_begin(known ? "verdict|check|>seconds|other work|why" : "verdict|check|>seconds|why");
+    char text[NOISE_TEXT_MAX];
     for (size_t i = 0; i < json_array_size(checks); i++) {
         const json_t *check = json_array_get(checks, i);
         table_add(&t, "%s", json_text_at(check, "verdict"));
         table_add(&t, "%s", json_text_at(check, "name"));
+        struct host_noise noise = host_noise_read(check);
         table_add_amount(&t, json_number_at(check, "seconds"));
+        if (known && host_noise_judge(&noise, text))
+            table_add(&t, "disturbed: %s", text);
+        else if (known)
+            table_add(&t, isnan(noise.others) ? "" : "%.1f %%", 100 * noise.others);
         table_add(&t, "%s", json_text_at(check, "reason"));
     }
     writer_table(w, &t);

@@ -1,5 +1,5 @@
 /* Writes the figures of a record, with captions. */
-#include "report/report_figures.h"
+#include "report/report_scan.h"
 
 #include "base/file.h"
 #include "base/folder.h"

@@ -15,8 +15,7 @@ static void add_with_interval(struct table *t, const json_t *of, const char *key
                        json_number_at(of, "high"));
 }
 
-/* Joins {"torch": "2.15.0", ...} to "torch 2.15.0, ...". */
-static void join_versions(char *out, size_t size, const json_t *versions)
+void report_versions(char *out, size_t size, const json_t *versions)
 {
     const char *name;
     json_t *version;
@@ -36,7 +35,7 @@ static void add_programs(struct writer *w, const json_t *record)
     const char *name;
     json_t *why;
     struct table items = {0};
-    join_versions(versions, sizeof versions, json_object_get(record, "peers"));
+    report_versions(versions, sizeof versions, json_object_get(record, "peers"));
     writer_paragraph(w, "%s; ampscale %s (%s); %s.", json_text_at(record, "device"),
                      json_text_at(record, "version"), json_text_at(record, "build"),
                      *versions ? versions : "no peers");

@@ -7,7 +7,7 @@
 
 struct quality {
     struct conditions conditions;
-    const json_t *machine; /* as section_machine takes it */
+    const json_t *machine; /* `machine` of struct analysis, or a whole run.json */
     const char *unit;      /* "cells" or "runs" */
     int64_t units;
     int64_t missing;  /* units without a result */

@@ -7,34 +7,27 @@
 
 enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
 
-/* Describes the machine of a run, folded, and sets the summary of its heading. The argument is
- * either the field `machine` of struct analysis or the whole run.json. */
-void section_machine(struct writer *w, const json_t *machine);
-
 struct item; /* report_scan.h */
 
 /* Writes a study: its headline, its main figure, the quality of its data, findings and tables. */
 void section_study(struct writer *w, const struct analysis *a, const struct item *item);
+
+/* Writes what the study found: a table of speed-ups, the bottlenecks, the effect of the precision,
+ * and the accuracy on real data. */
+void study_findings(struct writer *w, const struct analysis *a);
 
 /* Writes the section on runs that are compared with each other: a headline, a figure, the quality
  * of the data, means over the seeds, and tables of the runs. */
 MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, int n,
                                     const struct item *item);
 
-/* Writes what the terms in sections of studies mean. */
-void section_terms(struct writer *w);
-
-/* Writes the error rates of `ampscale compare`, which tests/compare/experiment.c measures. */
-void section_gate_quality(struct writer *w, const char *name, const json_t *record);
+/* Joins {"torch": "2.15.0", ...} to "torch 2.15.0, ...". */
+void report_versions(char *out, size_t size, const json_t *versions);
 
 /* Write the records of scripts/peers. The first compares speed and cost with other programs; the
  * second compares accuracy with PyTorch's. */
 void section_peer_pairs(struct writer *w, const char *name, const json_t *record);
 void section_peer_accuracy(struct writer *w, const char *name, const json_t *record);
-
-/* Writes a table from the list of objects under `key` of a record: a row per object, a column per
- * key. */
-void section_rows(struct writer *w, const json_t *record, const char *key);
 
 /* Writes an acceptance (accept.json): its checks, throughput compared with PyTorch's and with the
  * bound from measured peaks, accuracy, operations, profiles, and every other metric with its

@@ -23,7 +23,17 @@ static enum status fail(struct journal *j)
                        way_out);
 }
 
-/* Removes the bytes after the last newline of the file's `size` bytes. */
+/* Whether the last `size` bytes of a file are complete JSON. */
+static bool is_complete(int fd, off_t from, off_t size)
+{
+    char *line = size > 0 && size <= LINE_MAX_BYTES ? malloc((size_t)size) : NULL;
+    bool complete =
+        line && pread(fd, line, (size_t)size, from) == size && json_is_complete(line, (size_t)size);
+    free(line);
+    return complete;
+}
+
+/* Ends the file's last line, which has no newline, or removes it if it is not complete. */
 static enum status journal_cut_torn(struct journal *j, int fd, off_t size)
 {
     char block[4096];
@@ -42,6 +52,8 @@ static enum status journal_cut_torn(struct journal *j, int fd, off_t size)
         }
         end -= (off_t)n;
     }
+    if (is_complete(fd, end, size - end))
+        return write(fd, "\n", 1) == 1 ? STATUS_OK : fail(j);
     return end == size || ftruncate(fd, end) == 0 ? STATUS_OK : fail(j);
 }
 

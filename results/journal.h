@@ -1,7 +1,7 @@
 /* Appends lines to a file that only grows. A run's *.jsonl files are written in this way.
  *
  * Lines are buffered. A crash may leave a partial last line, which readers ignore and journal_open
- * removes. */
+ * removes. A last line that lacks only its newline counts. */
 #pragma once
 
 #include "base/status.h"
@@ -17,8 +17,8 @@ struct journal {
     char path[4096];
 };
 
-/* Opens `path` for appending. Removes a partial last line, and nothing else. Creates a missing
- * file. Fails if `path` is a symbolic link, or another file that is not regular. */
+/* Opens `path` for appending. Removes a partial last line, or ends a complete one. Creates a
+ * missing file. Fails if `path` is a symbolic link, or another file that is not regular. */
 MUST_CHECK enum status journal_open(struct journal *j, const char *path);
 
 /* Appends `size` bytes of whole lines. The failure that it returns may be a failure to write an

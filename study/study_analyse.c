@@ -84,6 +84,43 @@ static void describe(const struct study_cell *from, struct analysis_cell *c)
     c->batch = from->batch;
 }
 
+/* Joins the values of row `i` of the runs. */
+static void join(const struct study_result *r, int64_t i, enum analysis_accuracy k,
+                 struct analysis_epoch *e)
+{
+    double values[ANALYSIS_MAX_REPEATS], low = NAN, high = NAN;
+    int64_t known = 0;
+    for (const struct study_sample *s = r->sample; s < r->sample + r->n; s++) {
+        bool same = i < s->n_epochs && s->epoch[i].epoch == e->epoch;
+        double x = same ? s->epoch[i].accuracy[k].median : NAN;
+        if (!(x >= 0 && x <= 100))
+            continue;
+        values[known++] = x;
+        low = fmin(low, x);
+        high = fmax(high, x);
+    }
+    e->accuracy[k].median = known > 0 ? stats_median(values, known) : NAN;
+    e->accuracy[k].low = low;
+    e->accuracy[k].high = high;
+}
+
+/* Sets the curves of a cell: the epochs of the first run, each with the median, the lowest and the
+ * highest accuracy of the runs that have the epoch. */
+static enum status join_curves(const struct study_result *r, struct analysis_cell *cell)
+{
+    const struct study_sample *first = &r->sample[0];
+    if (first->n_epochs == 0)
+        return STATUS_OK;
+    TRY(array_new(&cell->epoch, first->n_epochs));
+    for (; cell->n_epochs < first->n_epochs; cell->n_epochs++) {
+        struct analysis_epoch *e = &cell->epoch[cell->n_epochs];
+        e->epoch = first->epoch[cell->n_epochs].epoch;
+        for (enum analysis_accuracy k = 0; k < ANALYSIS_ACCURACIES; k++)
+            join(r, cell->n_epochs, k, e);
+    }
+    return STATUS_OK;
+}
+
 static enum status cell_numbers(const struct study_result *r, struct analysis_cell *c)
 {
     if (r->n == 0) {
@@ -120,7 +157,7 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
         conditions_add(&c->conditions, &r->sample[i].conditions);
     c->conditions.from[0] = c->conditions.to[0] = '\0';
     c->conditions.others = median(r, offsetof(struct study_sample, conditions.others));
-    return study_curves_join(r->curves, r->n, c);
+    return join_curves(r, c);
 }
 
 /* ---- series ---- */

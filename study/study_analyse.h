@@ -5,7 +5,6 @@
  * first cell. Each cell gets a verdict with its evidence. */
 #pragma once
 
-#include "study/study_curves.h"
 #include "study/study_plan.h"
 #include "study/study_sample.h"
 
@@ -15,7 +14,6 @@ struct study_result {
     struct study_sample sample[ANALYSIS_MAX_REPEATS]; /* (n) */
     int64_t failed;                                   /* number of failed repeats */
     char reason[ANALYSIS_TEXT_SIZE];                  /* reason of the last failure, if any */
-    struct study_curves curves[ANALYSIS_MAX_REPEATS]; /* (n) */
 };
 
 /* Bottleneck thresholds, as fractions. */

@@ -2,7 +2,6 @@
 #include "study/study_plan.h"
 
 #include "base/array.h"
-#include "base/nearest.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -183,22 +182,6 @@ bool study_run_matches(const struct study_plan *plan, const struct study_run *ru
     char name[ANALYSIS_NAME_SIZE + 32];
     snprintf(name, sizeof name, "%s/r%d", plan->cell[run->cell].name, run->repeat);
     return !only || regexec(only, name, 0, NULL, 0) == 0;
-}
-
-enum status study_only_check(const struct study_plan *plan, const regex_t *only, const char *text)
-{
-    char meant[96];
-    struct nearest near = nearest_to(text);
-    for (int64_t i = 0; i < plan->n_runs; i++)
-        if (study_run_matches(plan, &plan->run[i], only))
-            return STATUS_OK;
-    for (int64_t i = 0; i < plan->n_cells; i++)
-        if (strlen(plan->cell[i].name) < NEAREST_MAX)
-            nearest_offer(&near, plan->cell[i].name, strlen(plan->cell[i].name));
-    nearest_say(&near, "", meant, sizeof meant);
-    return status_fail(STATUS_USAGE, "--only '%s' matches no run%s%s%s", text,
-                       *meant ? meant : "; a run's name is like '",
-                       *meant ? "" : plan->cell[0].name, *meant ? "" : "/r1'");
 }
 
 enum status study_plan_print(const struct study_plan *plan, const char *dir, const bool *wanted,

@@ -77,11 +77,6 @@ MUST_CHECK enum status study_plan_json(const struct study_plan *plan, const char
 bool study_run_matches(const struct study_plan *plan, const struct study_run *run,
                        const regex_t *only);
 
-/* STATUS_USAGE if `only`, compiled from `text`, matches no run. The message names the nearest cell.
- */
-MUST_CHECK enum status study_only_check(const struct study_plan *plan, const regex_t *only,
-                                        const char *text);
-
 /* Prints the command of each run with wanted[i], in the order of execution. */
 MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir,
                                         const bool *wanted, FILE *out);

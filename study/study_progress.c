@@ -99,26 +99,13 @@ static void say_left(const struct study_progress *p, char out[48])
 void study_progress_forecast(const struct study_progress *p, FILE *out)
 {
     char time[32];
-    int64_t cells = 0, earlier = 0;
-    double seconds = study_progress_left(p), limit = (double)(p->total * p->plan->spec->limit_s);
-    for (int64_t c = 0; c < p->plan->n_cells; c++) {
+    int64_t cells = 0;
+    double seconds = study_progress_left(p);
+    for (int64_t c = 0; c < p->plan->n_cells; c++)
         cells += p->left[c] > 0;
-        earlier += p->runs[c];
-    }
-    if (p->total == 0) {
-        fprintf(out, "# no run is left\n");
-        return;
-    }
-    fprintf(out, "# %" PRId64 " run%s of %" PRId64 " cell%s", p->total, p->total == 1 ? "" : "s",
-            cells, cells == 1 ? "" : "s");
-    format_time(isfinite(seconds) ? seconds : limit, time);
-    if (earlier > 0)
-        fprintf(out, ", beside %" PRId64 " complete: about %s, as long as those took\n", earlier,
-                time);
-    else if (limit > 0)
-        fprintf(out, "; time not known until runs are complete, at most %s by 'limit_s'\n", time);
-    else
-        fprintf(out, "; time not known until runs are complete\n");
+    format_time(seconds, time);
+    fprintf(out, "# runs: %" PRId64 ", cells: %" PRId64 ", estimated time: %s\n", p->total, cells,
+            isfinite(seconds) ? time : "unknown until runs are complete");
 }
 
 void study_say(FILE *out, bool terminal, bool stays, const char *text)

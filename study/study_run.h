@@ -32,7 +32,7 @@ MUST_CHECK enum status study_run_missing(const struct study_store *store,
                                          const struct study_options *options);
 
 /* Prints the commands that study_run_missing would run, and then as a comment their number and
- * their time, estimated from complete runs; without any, the upper bound by the time limit. Warns
- * if they have more threads than cores. Changes nothing in the folder, which need not exist. */
+ * their time, estimated from complete runs. Warns if they have more threads than cores. Changes
+ * nothing in the folder, which need not exist. */
 MUST_CHECK enum status study_dry_run(const struct study_store *store,
                                      const struct study_options *options, FILE *out);

@@ -1,6 +1,7 @@
 /* Makes a sample from the record of a run. */
 #include "study/study_sample.h"
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -110,6 +111,26 @@ static void take_threads(const struct run *run, struct study_sample *s)
         s->threads = (double)threads * (double)devices * (double)s->system.ranks_per_host;
 }
 
+/* Of more than ANALYSIS_MAX_EPOCHS epochs, takes every second, third ... and the last one. */
+static enum status take_curves(const struct run *run, struct study_sample *s)
+{
+    int64_t stride = (run->n_epochs + ANALYSIS_MAX_EPOCHS - 1) / ANALYSIS_MAX_EPOCHS;
+    if (run->n_epochs == 0)
+        return STATUS_OK;
+    TRY(array_new(&s->epoch, (run->n_epochs + stride - 1) / stride));
+    /* begins so that the last epoch is taken */
+    for (int64_t i = (run->n_epochs - 1) % stride; i < run->n_epochs; i += stride) {
+        const struct epoch_record *from = &run->epoch[i];
+        struct analysis_epoch *to = &s->epoch[s->n_epochs++];
+        to->epoch = from->epoch + 1;
+        to->accuracy[ANALYSIS_TOP1_TRAIN].median = from->train_top1;
+        to->accuracy[ANALYSIS_TOP5_TRAIN].median = from->train_top5;
+        to->accuracy[ANALYSIS_TOP1_VAL].median = from->val_images > 0 ? from->val_top1 : NAN;
+        to->accuracy[ANALYSIS_TOP5_VAL].median = from->val_images > 0 ? from->val_top5 : NAN;
+    }
+    return STATUS_OK;
+}
+
 enum status study_sample_of(const struct run *run, int64_t warmup, struct study_sample *s)
 {
     *s = (struct study_sample){.top1 = NAN,
@@ -130,5 +151,5 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     s->conditions = conditions_of(run);
     s->emulated = json_is_true(run_config(run, "emulated"));
     s->injected = json_object_get(json_object_get(run->info, "config"), "inject") != NULL;
-    return STATUS_OK;
+    return take_curves(run, s);
 }

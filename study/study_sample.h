@@ -30,6 +30,8 @@ struct study_sample {
     double cores;   /* usable cores of one host */
     struct analysis_system system;
     struct analysis_io io;
+    int64_t n_epochs;             /* at most ANALYSIS_MAX_EPOCHS */
+    struct analysis_epoch *epoch; /* (n_epochs) only the medians are set; the caller frees it */
 };
 
 /* Reads the sample of a run. Leaves out the first `warmup` steps, but at most half of the steps.

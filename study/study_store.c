@@ -11,19 +11,16 @@
 
 enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16 };
 
-/* Compares the plan with the one in `path`. STATUS_USAGE if they are of different studies. *same:
- * whether they have the same cells. Other versions divide the same study into other cells. */
-static enum status compare_plan(const struct study_store *store, const char *path,
-                                const json_t *plan, bool *same)
+/* Compares the plan with the one in `path`. STATUS_USAGE if they are of different studies. */
+static enum status compare_plan(const struct study_store *store, const char *path)
 {
     json_t *was;
     enum status st = json_read(path, PLAN_MAX_BYTES, &was);
     if (st != STATUS_OK && st != STATUS_DATA)
         return st;
-    bool known = json_equal(json_object_get(was, "study"), store->plan->spec->json);
-    *same = json_equal(json_object_get(was, "cells"), json_object_get(plan, "cells"));
+    bool same = json_equal(json_object_get(was, "study"), store->plan->spec->json);
     json_decref(was);
-    if (known)
+    if (same)
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
@@ -31,18 +28,16 @@ static enum status compare_plan(const struct study_store *store, const char *pat
         store->plan->spec->name);
 }
 
+/* Writes the plan anew, because another version may have divided the study into other cells. */
 static enum status keep_plan(const struct study_store *store)
 {
     char path[STUDY_PATH_SIZE];
     json_t *plan;
-    bool same = false;
     TRY(path_format(path, sizeof path, "%s/plan.json", store->dir));
+    if (path_exists(path))
+        TRY(compare_plan(store, path));
     TRY(study_plan_json(store->plan, store->dir, &plan));
-    enum status st = path_exists(path) ? compare_plan(store, path, plan, &same) : STATUS_OK;
-    if (st == STATUS_OK && !same)
-        return json_write(plan, path, JSON_INDENT(1));
-    json_decref(plan);
-    return st;
+    return json_write(plan, path, JSON_INDENT(1));
 }
 
 enum status study_store_open(const struct study_plan *plan, const char *dir,

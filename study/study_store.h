@@ -20,9 +20,8 @@ struct study_store {
     int lock;
 };
 
-/* Opens the folder, or makes it, and writes plan.json if there is none, or if another version
- * divided the same study into other cells; runs of cells that remain count. STATUS_IO while another
- * process works in the folder; STATUS_USAGE if the folder holds another study. */
+/* Opens the folder, or makes it, and writes plan.json. STATUS_IO while another process works in the
+ * folder; STATUS_USAGE if the folder holds another study. */
 MUST_CHECK enum status study_store_open(const struct study_plan *plan, const char *dir,
                                         struct study_store *store);
 void study_store_close(struct study_store *store); /* no-op if the open failed */

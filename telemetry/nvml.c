@@ -54,10 +54,13 @@ struct nvml {
     int (*by_bus)(const char *bus, nvml_gpu *gpu);
     nvml_get_text *name, *uuid;
     nvml_get_uint_of *clock, *max_clock, *temperature, *pcie_bytes;
-    nvml_get_uint *power, *power_limit, *pcie_generation, *pcie_width;
+    nvml_get_uint *power, *power_limit, *pcie_generation, *pcie_width, *max_pcie_generation,
+        *max_pcie_width;
     nvml_get_u64 *energy, *throttle;
     int (*ecc)(nvml_gpu gpu, int kind, int counter, unsigned long long *value);
     int (*memory)(nvml_gpu gpu, struct nvml_memory *value);
+    int (*remapped)(nvml_gpu gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                    unsigned *failed);
     int (*utilization)(nvml_gpu gpu, struct nvml_utilization *value);
 };
 
@@ -101,6 +104,9 @@ static void find_functions(struct nvml *n)
     find(l, "nvmlDeviceGetEnforcedPowerLimit", &n->power_limit);
     find(l, "nvmlDeviceGetCurrPcieLinkGeneration", &n->pcie_generation);
     find(l, "nvmlDeviceGetCurrPcieLinkWidth", &n->pcie_width);
+    find(l, "nvmlDeviceGetMaxPcieLinkGeneration", &n->max_pcie_generation);
+    find(l, "nvmlDeviceGetMaxPcieLinkWidth", &n->max_pcie_width);
+    find(l, "nvmlDeviceGetRemappedRows", &n->remapped);
     find(l, "nvmlDeviceGetTotalEnergyConsumption", &n->energy);
     find(l, "nvmlDeviceGetCurrentClocksEventReasons", &n->throttle);
     if (!n->throttle) /* name of the function before driver 535 */
@@ -257,6 +263,18 @@ static enum status put_number(json_t *o, const char *key, double value)
     return isfinite(value) ? json_put(o, key, json_real(value)) : STATUS_OK;
 }
 
+/* Rows of memory that errors made the GPU replace, and whether that needs a reset or has failed. */
+static enum status put_rows(json_t *o, struct nvml_meter *m, struct gpu *g)
+{
+    unsigned corrected, uncorrected, pending, failed;
+    if (!m->nvml.remapped || g->lost ||
+        !good(m, g, m->nvml.remapped(g->handle, &corrected, &uncorrected, &pending, &failed)))
+        return STATUS_OK;
+    TRY(put_number(o, "remapped_rows", (double)corrected + uncorrected));
+    TRY(put_number(o, "remapping_pending", pending));
+    return put_number(o, "remapping_failed", failed);
+}
+
 static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
 {
     const struct nvml *n = &m->nvml;
@@ -279,7 +297,10 @@ static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
     TRY(put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1)));
     TRY(put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1)));
     TRY(put_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1)));
-    return put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
+    TRY(put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1)));
+    TRY(put_number(o, "max_pcie_generation", read_uint(m, g, n->max_pcie_generation, 1)));
+    TRY(put_number(o, "max_pcie_width", read_uint(m, g, n->max_pcie_width, 1)));
+    return put_rows(o, m, g);
 }
 
 static json_t *nvml_facts(struct meter *base, int i)

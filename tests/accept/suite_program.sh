@@ -10,6 +10,8 @@ case "$1 $2" in
     {"device": "cuda:1", "usable": true, "description": "b"}]}' ;;
 'bench memory') # the file "stop" has the number of the call that interrupts the suite
     n=$(grep -c 'bench memory' "$dir/calls")
+    # and "calm" that of the first call without other work, whose counters are in "busy"
+    [ "$n" -ge "$(cat "$dir/calm" 2>/dev/null || echo 0)" ] || sed "s/N/$n/g" "$dir/busy" >"$dir/proc/stat"
     [ "$n" != "$(cat "$dir/stop" 2>/dev/null)" ] || { kill -TERM $PPID && sleep 60; }
     echo "{\"rows\": [{\"kernel\": \"copy\", \"median_gb_per_s\": $n, \"wrong\": 0}]}" ;;
 'bench peak') kill -SEGV $$ ;;

@@ -127,6 +127,119 @@ static void test_place(void **state)
     accept_spec_free(&s);
 }
 
+/* Other work took 63 % of two processors for ten seconds. */
+static const struct host_noise busy = {.seconds = 10, .processors = 2, .others = 0.63};
+
+/* Speeds measured beside other work neither pass nor fail; what does not depend on time is judged.
+ * The verdict is the same after writing and reading, also if the record calls the check
+ * undisturbed. */
+static void test_disturbed(void **state)
+{
+    static const struct {
+        const char *limit, *unit;
+        double x;
+        enum verdict want;
+    } rows[] = {
+        {"'min': 10", "GB/s", 5, VERDICT_MISSING},
+        {"'min': 10", "GB/s", 15, VERDICT_MISSING},
+        {"'max': 10", "ms", 15, VERDICT_MISSING},
+        {"'fleet_within': 10", "images/s", 15, VERDICT_MISSING},
+        {"'min': 0.9", "x", 1, VERDICT_MISSING},
+        {"'max': 0", "", 0, VERDICT_PASS},
+        {"'max': 0", "", 1, VERDICT_FAIL},
+        {"'max': 80", "C", 90, VERDICT_FAIL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct accept_result back, r = {.name = "a", .level = 1, .repeats = 2, .noise = busy};
+        struct accept_spec s;
+        make_spec(rows[i].limit, &s);
+        for (int k = 0; k < 2; k++)
+            expect_ok(accept_result_number(&r, "x", rows[i].unit, ACCEPT_HIGHER, rows[i].x));
+        expect_ok(accept_judge(&s.check[1], &r));
+        if (r.verdict != rows[i].want || r.metric[0].verdict != rows[i].want)
+            fail_msg("row %zu: %s", i, verdict_str(r.verdict));
+        if (r.verdict == VERDICT_MISSING)
+            assert_string_equal(r.reason, "disturbed: 63.0 % of the processors' time went to other "
+                                          "processes; repeat on an idle node");
+        json_t *o = accept_result_json(&r);
+        json_object_set_new(json_object_get(o, "noise"), "disturbed", json_false());
+        json_object_set_new(o, "verdict", json_string("PASS"));
+        json_object_set_new(json_array_get(json_object_get(o, "metrics"), 0), "verdict",
+                            json_string("PASS"));
+        expect_ok(accept_result_parse(o, &back));
+        assert_int_equal(back.verdict == VERDICT_MISSING, r.verdict == VERDICT_MISSING);
+        json_decref(o);
+        accept_result_free(&back);
+        accept_result_free(&r);
+        accept_spec_free(&s);
+    }
+}
+
+/* A limit is one bound, and names its baseline. */
+static void test_words(void **state)
+{
+    static const struct {
+        const char *limit;
+        enum accept_better better;
+        const char *want;
+    } rows[] = {
+        {NEAR, ACCEPT_HIGHER,
+         "at least 90 (baseline 100 less 10 %), warns beyond 5 % of baseline 100"},
+        {"'baseline': 100, 'within': 10", ACCEPT_LOWER, "at most 110 (baseline 100 plus 10 %)"},
+        {"'baseline': 100, 'within': 10", ACCEPT_EVEN, "90 to 110 (baseline 100, up to 10 % away)"},
+        {"'fleet_within': 15", ACCEPT_HIGHER, "within 15 % of the fleet's median"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct accept_result r = {.name = "a", .repeats = 1};
+        struct accept_spec s;
+        make_spec(rows[i].limit, &s);
+        expect_ok(accept_result_number(&r, "x", "GB/s", rows[i].better, 100));
+        expect_ok(accept_judge(&s.check[1], &r));
+        assert_string_equal(r.metric[0].limit, rows[i].want);
+        accept_result_free(&r);
+        accept_spec_free(&s);
+    }
+}
+
+/* One node of the built-in spec shows that its links, slots and memory are good, and which is not.
+ */
+static void test_one_node(void **state)
+{
+    static const struct {
+        const char *check, *metric, *unit;
+        double good, bad;
+    } rows[] = {
+        {"peers", "staged", "", 0, 56}, /* NVLink without peer access */
+        {"peers", "copy_0_1", "GB/s", 380, 55},
+        {"allreduce", "busbw_268435456_out", "GB/s", 440, 40},
+        {"allreduce", "busbw_268435456_in", "GB/s", 440, 40},
+        {"memory.0", "h2d", "GB/s", 54, 25},
+        {"memory.0", "d2h", "GB/s", 54, 25},
+        {"facts", "max_pcie_generation", "", 5, 4},
+        {"facts", "max_pcie_width", "", 16, 8},
+        {"facts", "max_clock_mhz", "MHz", 1980, 1755},
+        {"facts", "remapping_failed", "", 0, 1},
+    };
+    struct accept_spec s;
+    expect_ok(accept_spec_load("h100", NULL, 0, &s));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct accept_check *check = s.check;
+        while (strcmp(check->name, rows[i].check) != 0)
+            assert_true(++check < s.check + s.n_checks);
+        for (int bad = 0; bad < 2; bad++) {
+            struct accept_result r = {.repeats = 1};
+            expect_ok(accept_result_number(&r, rows[i].metric, rows[i].unit, ACCEPT_HIGHER,
+                                           bad ? rows[i].bad : rows[i].good));
+            expect_ok(accept_judge(check, &r));
+            if (r.metric[0].verdict != (bad ? VERDICT_FAIL : VERDICT_PASS))
+                fail_msg("%s is %s", rows[i].metric, verdict_str(r.metric[0].verdict));
+            assert_true(*r.metric[0].source);
+            accept_result_free(&r);
+        }
+    }
+    accept_spec_free(&s);
+}
+
 static void test_exit_codes(void **state)
 {
     static const struct {
@@ -153,6 +266,9 @@ static void test_files(void **state)
     static const char *const want[][2] = {
         {"accept.html", "&amp; &lt;b&gt;"},
         {"accept.xml", "n&lt;1&gt;"},
+        {"accept.xml", "disturbed: 63.0 %"},
+        {"accept.html", "disturbed: 63.0 %"},
+        {"accept.md", "disturbed: 63.0 %"},
         {"accept.xml", "tests=\"1\" failures=\"1\" errors=\"0\""}};
     struct accept_result c = {
         .name = "c", .level = 1, .repeats = 1, .wanted = 1, .reason = "a & <b>"};
@@ -161,6 +277,7 @@ static void test_files(void **state)
     struct accept_report back;
     size_t size;
     c.ended = c.verdict = VERDICT_FAIL;
+    c.noise = busy;
     r.count[VERDICT_FAIL] = 1;
     expect_ok(accept_result_number(&c, "x", "GB/s", ACCEPT_HIGHER, 1.1));
     expect_ok(accept_result_text(&c, "y\n", "text"));
@@ -185,9 +302,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_place),   cmocka_unit_test(test_exit_codes),
-        IN_FOLDER(test_files),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_place),     cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_disturbed), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_one_node),  IN_FOLDER(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

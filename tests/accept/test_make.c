@@ -44,13 +44,15 @@ static void test_limits(void **state)
     assert_true(isnan(m.baseline));
 }
 
-/* Writes the results of a node whose "copy" has this value. */
-static void make_folder(const char *dir, double copy)
+/* Writes the results of a node whose "copy" has this value, measured beside other work that took
+ * the share `others` of the processors' time. */
+static void make_folder(const char *dir, double copy, double others)
 {
     struct accept_spec spec;
     struct accept_result check = {
         .name = "a", .kind = "memory", .level = 1, .device = -1, .repeats = 1, .wanted = 1};
-    struct accept_report r = {.level = 1, .n_checks = 1, .check = &check};
+    check.noise = (struct host_noise){.seconds = 10, .processors = 2, .others = others};
+    struct accept_report r = {.spec = "made", .level = 1, .n_checks = 1, .check = &check};
     spec_take(SPEC("cpu", MADE_CHECK("a", "memory",
                                      ", 'limits': {'c*': {'fleet_within': 5}, 'wrong': {'max': 0}, "
                                      "'bits': {'same': true}}")),
@@ -59,6 +61,7 @@ static void make_folder(const char *dir, double copy)
     expect_ok(accept_result_number(&check, "scale", "GB/s", ACCEPT_HIGHER, copy));
     expect_ok(accept_result_number(&check, "wrong", "", ACCEPT_LOWER, 0));
     expect_ok(accept_result_text(&check, "bits", "c0ffee"));
+    expect_ok(accept_judge(&spec.check[1], &check));
     expect_ok(dir_make(dir));
     expect_ok(accept_write(&r, false, dir));
     assert_int_equal(json_dump_file(spec.json, scratch_path(dir, "spec.json"), 0), 0);
@@ -75,7 +78,7 @@ static void test_folders(void **state)
     struct accept_spec s;
     for (int i = 0; i < NODES; i++) {
         snprintf(path[i], sizeof path[i], "%s/n%d", (char *)*state, i);
-        make_folder(path[i], copy[i]);
+        make_folder(path[i], copy[i], 0.02);
         paths[i] = path[i];
     }
     FILE *out = fmemopen(said, sizeof said, "w");
@@ -83,7 +86,7 @@ static void test_folders(void **state)
     expect_ok(accept_make_spec(paths, NODES, out, &json));
     fclose(out);
     assert_non_null(strstr(said, "a.copy: 1 of 7 values were left out"));
-    assert_null(strstr(said, "scale"));
+    assert_null(strstr(said, "a.scale"));
     char *text = json_dumps(json, JSON_REAL_PRECISION(6));
     spec_take(text, &s);
     assert_true(accept_limit_for(&s.check[1], "copy")->baseline == 100);
@@ -92,6 +95,10 @@ static void test_folders(void **state)
     accept_spec_free(&s);
     free(text);
     json_decref(json);
+    expect_ok(dir_remove(path[1]));
+    make_folder(path[1], 100, 0.63);
+    expect_failed(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA,
+                  "n1' makes no limits: check 'a' was disturbed: 63.0 %");
 }
 
 int main(void)

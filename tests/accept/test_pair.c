@@ -58,6 +58,9 @@ static void test_plans(void **state)
 
 static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
 
+/* Other work on the nodes; {0}: none. */
+static struct host_noise noise[RANKS_MAX];
+
 /* Judges a plan of at most six nodes, and checks the verdict and a part of the reason of finding
  * number `at` of `n`. */
 static void judged(const struct pair_plan *p, const bool *suspect, const double *step,
@@ -68,6 +71,7 @@ static void judged(const struct pair_plan *p, const bool *suspect, const double 
                                    .suspect = suspect,
                                    .step = step,
                                    .link = link,
+                                   .noise = noise,
                                    .name = names,
                                    .within = 0.2,
                                    .latency_within = 1};
@@ -150,10 +154,40 @@ static void test_other_pairs(void **state)
     pair_plan_free(&p);
 }
 
+/* A slow step, or a slow link, of a disturbed node says nothing about the hardware. Wrong values
+ * do. The times of a disturbed good node are no reference. */
+static void test_disturbed(void **state)
+{
+    static const struct host_noise busy = {.seconds = 10, .processors = 2, .others = 0.63};
+    static const char says[] =
+        "was disturbed: 63.0 % of the processors' time went to other processes; repeat on idle";
+    const bool suspect[6] = {true};
+    const double slow[6] = {0.3, 0.1, 0.1, 0.1, 0.1, 0.1}, odd[6] = {0.1, 9, 0.1, 9, 0.1, 9};
+    struct pair_link link[MEETINGS_MAX];
+    struct pair_plan p;
+    assert_int_equal(pair_plan_make(suspect, 6, 3, 1, &p), STATUS_OK);
+    for (int k = 0; k < p.n; k++)
+        link[k] = (struct pair_link){.busbw = p.meeting[k].reference ? 10 : 3, .latency = 4e-6};
+    judged(&p, suspect, slow, link, 1, 0, PAIR_NODE, "", 4);
+    noise[0] = busy;
+    judged(&p, suspect, slow, link, 1, 0, PAIR_UNKNOWN, says, 5);
+    for (int k = 0; k < p.n; k++)
+        link[k].wrong = !p.meeting[k].reference;
+    judged(&p, suspect, slow, link, 1, 0, PAIR_PORT, "wrong values", 4);
+    noise[0] = (struct host_noise){0};
+    noise[1] = noise[3] = noise[5] = busy;
+    for (int k = 0; k < p.n; k++)
+        link[k].wrong = 0;
+    judged(&p, suspect, slow, link, 1, 0, PAIR_NODE, "the good nodes' median is 100 ms", 4);
+    judged(&p, suspect, odd, link, 1, 0, PAIR_UNKNOWN, says, 5);
+    memset(noise, 0, sizeof noise);
+    pair_plan_free(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),
-                                       cmocka_unit_test(test_verdicts),
-                                       cmocka_unit_test(test_other_pairs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans), cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_other_pairs), cmocka_unit_test(test_disturbed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

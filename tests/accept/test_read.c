@@ -204,7 +204,7 @@ static const struct {
      "{'pairs': [{'from': 0, 'to': 3, 'direct': true, 'median_gb_per_s': 400, 'wrong': 0}, "
      "{'from': 3, 'to': 0, 'direct': false, 'median_gb_per_s': 20, 'wrong': 2}]}",
      {NUMBER("copy_0_3", 400), NUMBER("copy_3_0", 20), NUMBER("pairs", 2), NUMBER("direct", 1),
-      NUMBER("wrong", 2)}},
+      NUMBER("staged", 1), NUMBER("wrong", 2)}},
     {"nccl", /* one rank moves no data, so its rows have no metric */
      "{}",
      "{'wrong': 3, 'rows': [{'bytes': 4096, 'out_of_place': {'busbw': 0}}]}",

@@ -1,5 +1,6 @@
 /* Runs test suites with a shell script as the program (suite_program.sh), whose checks pass, crash,
  * hang or print wrong results. Also resumes suites that were stopped. */
+#include "accept/accept_noise.h"
 #include "accept/accept_suite.h"
 #include "base/file.h"
 #include "rig.h"
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A check with a time limit of a second, and two repeats if it does not fail. */
 #define SHORT(kind)                                                                                \
@@ -16,7 +18,7 @@
 
 struct rig {
     char dir[SCRATCH_MAX];
-    char path[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16];
+    char path[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16], proc[SCRATCH_MAX + 16];
 };
 
 static int set_up(void **state)
@@ -30,6 +32,8 @@ static int set_up(void **state)
     free(script);
     snprintf(r->path, sizeof r->path, "%s/program", r->dir);
     snprintf(r->out, sizeof r->out, "%s/out", r->dir);
+    snprintf(r->proc, sizeof r->proc, "%s/proc", r->dir);
+    expect_ok(dir_make(r->proc));
     *state = r;
     return chmod(r->path, 0755);
 }
@@ -42,13 +46,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Runs the checks of a spec that `only` names; NULL: all. */
+/* Runs the checks of a spec that `only` names; NULL: all. The load is read from the folder "proc",
+ * which is empty unless a test fills it: then it is not known, and nothing is disturbed. */
 static enum status run(const struct rig *r, const char *spec, struct accept_options o,
                        const char *only, struct accept_report *report)
 {
     struct accept_spec s;
     o.program = r->path;
     o.dir = r->out;
+    o.proc = r->proc;
     o.level = 1;
     spec_take(spec, &s);
     expect_ok(accept_spec_select(&s, only, 0));
@@ -236,7 +242,7 @@ static void test_together(void **state)
     accept_report_free(&r);
     /* an interrupt ends the checks of all devices */
     expect_ok(dir_remove(rig->out));
-    expect_failed(run(rig, TOGETHER("step"), anew, NULL, &r), STATUS_INTERRUPTED, "by Terminated");
+    expect_failed(run(rig, TOGETHER("step"), anew, NULL, &r), STATUS_INTERRUPTED, "by SIGTERM");
 }
 
 /* Runs the check "turns", of which a turn was finished, after the program's script for the file
@@ -319,14 +325,116 @@ static void test_killed_suite(void **state)
     accept_report_free(&r);
 }
 
+/* From now on, other processes take half of the processors' time during each call of the program
+ * for "memory" before call number `calm`: the program replaces N in the file "busy" by the number
+ * of the call, and copies it to "proc/stat". */
+static void begin_load(const struct rig *rig, const char *calm)
+{
+    char text[CPU_SETSIZE * 64];
+    int n = 0;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        n +=
+            snprintf(text + n, sizeof text - (size_t)n, "cpu%d N0000000 0 0 N0000000 0 0 0 0\n", i);
+    scratch_write_text(rig->dir, "busy", text);
+    scratch_write_text(rig->dir, "calm", calm);
+}
+
+#define FAST "'repeats': 2, 'limits': {'copy': {'min': 0.5}, 'wrong': {'max': 0}}"
+
+/* A disturbed repeat is measured again, at most twice. If the last is disturbed too, the check is
+ * MISSING, the other checks are measured, and --resume repeats it. */
+static void test_disturbed(void **state)
+{
+    static const char spec[] = SPEC("cpu", MADE_CHECK("a", "memory", ", " FAST));
+    const struct rig *rig = *state;
+    struct accept_report r;
+    begin_load(rig, "3");
+    expect_ok(run(rig, spec, anew, NULL, &r));
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    assert_true(median(&r.check[1], "copy") == 3.5); /* of 3 and 4 */
+    accept_report_free(&r);
+    assert_int_equal(calls(rig, "memory"), 4);
+    expect_ok(dir_remove(rig->out));
+    begin_load(rig, "8");
+    expect_ok(run(rig, spec, anew, NULL, &r));
+    ended(&r.check[1], VERDICT_MISSING, 2, "disturbed: ");
+    assert_int_equal(accept_metric_find(&r.check[1], "wrong")->verdict, VERDICT_PASS);
+    assert_int_equal(verdict_exit_code(r.count, false), 5);
+    accept_report_free(&r);
+    assert_int_equal(calls(rig, "memory"), 8); /* three for the first repeat, one for the second */
+    expect_ok(run(rig, spec, resumed, NULL, &r));
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    accept_report_free(&r);
+}
+
+/* Without the time for it, nothing is measured again; nor is a check without a limit on a speed, or
+ * one that found a wrong result. */
+static void test_disturbed_once(void **state)
+{
+    static const struct {
+        const char *more;
+        int64_t budget_s;
+        enum verdict verdict;
+    } rows[] = {{", 'limits': {'copy': {'min': 0.5}}", 1, VERDICT_MISSING},
+                {", 'limits': {'wrong': {'max': 0}}", 0, VERDICT_PASS},
+                {", 'limits': {'wrong': {'min': 1}, 'copy': {'min': 0.5}}", 0, VERDICT_FAIL},
+                {"", 0, VERDICT_PASS}};
+    const struct rig *rig = *state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char spec[1024];
+        struct accept_report r;
+        const struct accept_options o = {.budget_s = rows[i].budget_s};
+        snprintf(spec, sizeof spec,
+                 SPEC("cpu",
+                      "{'name': 'a', 'kind': 'memory', 'level': 1, 'seconds': 1, 'limit_s': 60%s}"),
+                 rows[i].more);
+        begin_load(rig, "99");
+        expect_ok(run(rig, spec, o, NULL, &r));
+        ended(&r.check[1], rows[i].verdict, 1, "");
+        assert_true(r.check[1].noise.others > 0.4);
+        accept_report_free(&r);
+        assert_int_equal(calls(rig, "memory"), (int)i + 1);
+        expect_ok(dir_remove(rig->out));
+    }
+}
+
+/* The checks that run at the same time are no other work: a running child's time, and its
+ * children's, are this process's own. */
+static void test_descendants(void **state)
+{
+    const struct rig *rig = *state;
+    struct load_meter meter;
+    char dir[SCRATCH_MAX + 64];
+    const struct {
+        int pid;
+        const char *children;
+    } task[] = {{getpid(), "70 71 "}, {70, ""}, {71, "72 "}, {72, ""}, {73, ""}};
+    load_open(&meter, rig->proc, NULL);
+    double own = load_read(&meter).own_s;
+    for (size_t i = 0; i < COUNT(task); i++) {
+        char stat[160];
+        const long tick = sysconf(_SC_CLK_TCK);
+        snprintf(dir, sizeof dir, "%s/%d/task/%d", rig->proc, task[i].pid, task[i].pid);
+        expect_ok(dir_make(dir));
+        scratch_write_text(dir, "children", task[i].children);
+        snprintf(dir, sizeof dir, "%s/%d", rig->proc, task[i].pid);
+        snprintf(stat, sizeof stat, "%d (a) (b c) S 1 1 1 0 -1 0 0 0 0 0 %ld %ld %ld %ld 20 0 1",
+                 task[i].pid, 1000 * tick, 200 * tick, 30 * tick, 4 * tick);
+        scratch_write_text(dir, "stat", stat);
+    }
+    double all = accept_noise_load(&meter).own_s - own;
+    assert_true(all >= 3 * 1234 && all < 3 * 1234 + 60);
+}
+
 #define SUITE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SUITE(test_endings), SUITE(test_other_hardware),  SUITE(test_resume),
-        SUITE(test_budget),  cmocka_unit_test(test_room), SUITE(test_together),
-        SUITE(test_rest),    SUITE(test_killed_suite),    SUITE(test_partial),
+        SUITE(test_endings),   SUITE(test_other_hardware),  SUITE(test_resume),
+        SUITE(test_budget),    cmocka_unit_test(test_room), SUITE(test_together),
+        SUITE(test_rest),      SUITE(test_killed_suite),    SUITE(test_partial),
+        SUITE(test_disturbed), SUITE(test_disturbed_once),  SUITE(test_descendants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

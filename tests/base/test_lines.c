@@ -23,9 +23,13 @@ static void test_each(void **state)
         enum status status;
         const char *taken;
     } cases[] = {
-        {"a\n\nbc\n", true, STATUS_OK, "a;;bc;"}, {"", true, STATUS_OK, ""},
-        {"a\nb", true, STATUS_DATA, NULL}, /* a torn line */
-        {"a\nb", false, STATUS_OK, "a;"},         {"a\nstop\nb\n", true, STATUS_MISMATCH, "a;"},
+        {"a\n\nbc\n", true, STATUS_OK, "a;;bc;"},
+        {"", true, STATUS_OK, ""},
+        {"a\nb", true, STATUS_DATA, NULL},                  /* a torn line */
+        {"a\n{\"b\":1}", false, STATUS_OK, "a;{\"b\":1};"}, /* lacks only the newline */
+        {"a\n{\"b\":{}", false, STATUS_OK, "a;"},
+        {"a\nb", false, STATUS_OK, "a;"},
+        {"a\nstop\nb\n", true, STATUS_MISMATCH, "a;"},
     };
     char path[SCRATCH_MAX + 8];
     snprintf(path, sizeof path, "%s/lines", (char *)*state);

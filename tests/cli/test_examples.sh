@@ -8,7 +8,7 @@ started=$SECONDS
 # Each line: how the example is run, its exit status (a pattern), the example, and the flags that make it
 # short. The lines are run in this order, because an example may use the results of an earlier one. The
 # exit status 5 says that cases were left out, or that one node is too few to compare nodes. The exit
-# status 4 of pair is a verdict on the times of a machine that may be busy.
+# statuses 4 and 5 of pair are verdicts on the times of a machine that may be busy.
 #   full     as it stands
 #   reduced  with the flags after the example; a flag that is given twice has the second value
 #   parsed   up to the check of each flag and value: the example needs a GPU, several nodes or PyTorch
@@ -61,7 +61,7 @@ full    0 ampscale accept --spec h100 --level 3 --dry-run
 full    5 ampscale accept --node-list results --out results/fleet
 planned 0 ampscale launch --hosts node1,node2,node3 -- pair --failing node2
 planned 0 ampscale launch --hostfile nodes.txt -- pair --failing results/fleet/failed.txt --out results/pair
-reduced [04] ampscale launch --nproc 3 -- pair --failing 2 --net resnet8 -b 8 --image-size 32 => --rounds 1 --samples 2 --mib 1
+reduced [045] ampscale launch --nproc 3 -- pair --failing 2 --net resnet8 -b 8 --image-size 32 => --rounds 1 --samples 2 --mib 1
 reduced 0 ampscale bench peak --json -o peak.json => --rounds 1 --max-mib 4
 reduced 0 ampscale bench peak => --rounds 1 --max-mib 4
 reduced 0 ampscale bench accuracy --precisions fp32,O1 => --quick

@@ -96,7 +96,7 @@ run study study.json --no-report --out records/study
 cat >spec.json <<'END'
 {"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [
  {"name": "memory", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60,
-  "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {"copy": {"min": 0.001, "source": "none"}}},
+  "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0, "source": "none"}}},
  {"name": "train", "kind": "train", "level": 2, "seconds": 1, "limit_s": 60, "repeats": 2,
   "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": 4, "threads": 1}}]}
 END

@@ -37,7 +37,9 @@ for signal in KILL:137 TERM:143; do
     spec "$memory,$train"
     begin accept --spec ./spec.json --out "$signal"
     await 60 test -e "$signal/checks/long/r1/run/steps.jsonl"
-    expect_error 1 "another 'ampscale accept' is using '$signal'" accept --spec ./spec.json --out "$signal" --resume
+    expect 1 accept --spec ./spec.json --out "$signal" --resume
+    [[ $(head -n 1 err) == "ampscale: waiting up to 20 s for another 'ampscale accept' in '$signal'" ]] || fail "a second suite does not say that it waits: $(<err)"
+    [[ $(tail -n 1 err) == "ampscale: another 'ampscale accept' is using '$signal'"* ]] || fail "a second suite says: $(<err)"
     stop "${signal%:*}" "${signal#*:}"
     [[ $signal == KILL* ]] || grep -q 'interrupted by SIGTERM; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
     [[ ! -e $signal/accept.json ]] || fail "an interrupted suite has a verdict"

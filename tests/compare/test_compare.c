@@ -151,7 +151,7 @@ static void test_enough_repeats(void **state)
         {{.alpha = 0.01}, 5},
         {{.alpha = 0.01, .family = 2}, 6},
         {{.alpha = 1e-4, .family = 1}, 9},
-        {{.alpha = 0.01, .family = 1, .pairs_only = true}, 8},
+        {{.alpha = 0.01, .family = 1, .pairing = COMPARE_PAIR_ALWAYS}, 8},
     };
     for (size_t i = 0; i < sizeof reports / sizeof *reports; i++)
         assert_int_equal(compare_enough_repeats(&reports[i].report), reports[i].enough);

@@ -7,12 +7,21 @@
 
 enum { POINTS = 60 };
 
-/* Fills x with the value 100 plus noise of 1 %. */
-static void fill_noise(double x[POINTS], uint64_t seed)
+/* Fills x with the value 100 plus noise. The correlation of neighbours is `r`. */
+static void fill_correlated(double x[POINTS], uint64_t seed, double sigma, double r)
 {
     struct rng rng = rng_at(seed, RNG_TEST, 0, 0);
-    for (int i = 0; i < POINTS; i++)
-        x[i] = 100 * (1 + 0.01 * rng_normal(&rng));
+    double noise = rng_normal(&rng);
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = 100 * (1 + sigma * noise);
+        noise = r * noise + sqrt(1 - r * r) * rng_normal(&rng);
+    }
+}
+
+/* Noise of 1 %. */
+static void fill_noise(double x[POINTS], uint64_t seed)
+{
+    fill_correlated(x, seed, 0.01, 0);
 }
 
 static int64_t find(const double *x, int64_t n, double threshold, struct trend_step *step)
@@ -57,6 +66,72 @@ static void test_three_steps(void **state)
     expect_near(step[2].ratio, 1.3, 0.02);
 }
 
+/* A change that was taken back is found, wherever and however long it was, and both of its ends are
+ * at their places. */
+static void test_taken_back(void **state)
+{
+    for (int gap = 6; gap <= 20; gap += 7)
+        for (int from = 10; from + gap <= POINTS - 10; from += 5) {
+            double x[POINTS];
+            struct trend_step step[POINTS];
+            fill_noise(x, (uint64_t)from);
+            for (int i = from; i < from + gap; i++)
+                x[i] *= 0.9;
+            assert_int_equal(find(x, POINTS, 0.03, step), 2);
+            assert_int_equal(step[0].at, from);
+            assert_int_equal(step[1].at, from + gap);
+        }
+}
+
+/* A change near an end of the series is reported at its place or not at all: never with fewer than
+ * TREND_LEAST points, and, as it is ten times the noise, almost always with more. */
+static void test_near_ends(void **state)
+{
+    int found = 0;
+    for (int points = 1; points <= TREND_SURE; points++)
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            double x[POINTS];
+            struct trend_step step[POINTS];
+            int at = seed % 2 ? points : 40 - points;
+            fill_noise(x, seed);
+            for (int i = at; i < 40; i++)
+                x[i] *= 0.9;
+            int64_t n = find(x, 40, 0.03, step);
+            assert_true(n == 0 || (n == 1 && step[0].at == at));
+            assert_true(points >= TREND_LEAST || n == 0);
+            found += (int)n;
+        }
+    assert_true(found >= 114); /* of 120 */
+}
+
+/* Outliers, even neighbours, are no change, and do not hide one. */
+static void test_outliers(void **state)
+{
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    fill_noise(x, 3);
+    x[20] = x[21] = x[POINTS - 3] = x[POINTS - 1] = 80;
+    assert_int_equal(find(x, POINTS, 0.03, step), 0);
+    for (int i = 35; i < POINTS; i++)
+        x[i] *= 0.95;
+    assert_int_equal(find(x, POINTS, 0.03, step), 1);
+    assert_int_equal(step[0].at, 35);
+}
+
+/* Noise whose neighbours are correlated wanders, which is no change. A test that takes the points
+ * for independent finds steps in every third of these series. */
+static void test_correlated(void **state)
+{
+    int alarms = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        double x[POINTS];
+        struct trend_step step[POINTS];
+        fill_correlated(x, seed, 0.02, 0.8);
+        alarms += find(x, POINTS, 0.03, step) > 0;
+    }
+    assert_true(alarms <= 45); /* of 200 */
+}
+
 /* A significant step below the threshold is not reported, and the neighbouring segments extend over
  * it. */
 static void test_threshold(void **state)
@@ -90,10 +165,10 @@ static void test_few_and_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_three_steps),
-        cmocka_unit_test(test_threshold),
-        cmocka_unit_test(test_few_and_zeros),
+        cmocka_unit_test(test_noise),      cmocka_unit_test(test_three_steps),
+        cmocka_unit_test(test_taken_back), cmocka_unit_test(test_near_ends),
+        cmocka_unit_test(test_outliers),   cmocka_unit_test(test_correlated),
+        cmocka_unit_test(test_threshold),  cmocka_unit_test(test_few_and_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

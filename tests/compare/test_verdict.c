@@ -128,7 +128,7 @@ static void add_cell(struct compare_report *r, bool slower, bool alike, uint64_t
     struct compare_cell *c = &r->cell[r->n_cells++];
     *c = (struct compare_cell){.n_results = STUDY_METRICS};
     double x[EIGHT], y[EIGHT];
-    struct mann_whitney test;
+    struct rank_test test;
     for (int k = 0; k < STUDY_METRICS; k++) {
         for (int i = 0; i < EIGHT && (k == 0 || !alike); i++) {
             x[i] = uniform(state) + slower;

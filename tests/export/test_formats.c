@@ -2,7 +2,7 @@
 #include "../results/run_rig.h"
 #include "base/file.h"
 #include "export/export.h"
-#include "export/mlperf_rules.h"
+#include "export/formats.h"
 #include "export/prometheus.h"
 #include "export/tensorboard.h"
 

@@ -76,7 +76,8 @@ static void test_curves(void **state)
     struct study_result *result = &r->result[rig_cell(r, ND32)];
     rig_run(r, ND32, 100, 0, 0);
     for (int i = 0; i < 3; i++) {
-        result->curves[i] = (struct study_curves){.n = i == 1 ? 1 : 2, .epoch = epoch[i]};
+        result->sample[i].n_epochs = i == 1 ? 1 : 2;
+        result->sample[i].epoch = epoch[i];
         for (int e = 0; e < 2; e++)
             epoch[i][e] =
                 (struct analysis_epoch){.epoch = e + 1,

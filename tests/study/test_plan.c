@@ -123,28 +123,6 @@ static void test_each_training_once(void **state)
     free(text);
 }
 
-/* A plan without a run that --only selects is refused; the message has the nearest cell. */
-static void test_only(void **state)
-{
-    static const struct {
-        const char *text, *says;
-    } rows[] = {
-        {"ndd-fp32-resnet8-jpeg-1x32", "matches no run; did you mean nd-fp32-resnet8-jpeg-1x32?"},
-        {"xx", "matches no run; a run's name is like 'nd-fp32-resnet8-dummy-1x32/r1'"},
-        {"^ddp-.*/r4$", "matches no run"},
-    };
-    struct rig *r = *state;
-    regex_t only;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(regcomp(&only, rows[i].text, REG_EXTENDED | REG_NOSUB), 0);
-        expect_failed(study_only_check(&r->plan, &only, rows[i].text), STATUS_USAGE, rows[i].says);
-        regfree(&only);
-    }
-    assert_int_equal(regcomp(&only, "^ddp-.*/r3$", REG_EXTENDED | REG_NOSUB), 0);
-    assert_int_equal(study_only_check(&r->plan, &only, "^ddp-.*/r3$"), STATUS_OK);
-    regfree(&only);
-}
-
 static void expect_command(const struct rig *r, const char *cell, bool resume, const char *want)
 {
     struct study_run run = {.cell = rig_cell(r, cell), .repeat = 2};
@@ -182,7 +160,6 @@ int main(void)
         cmocka_unit_test(test_presets),
         TEST(test_order),
         TEST(test_each_training_once),
-        TEST(test_only),
         TEST(test_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

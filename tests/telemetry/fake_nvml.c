@@ -56,6 +56,8 @@ GET(CurrentClocksThrottleReasons, unsigned long long, g->throttle)
 GET(CurrentClocksEventReasons, unsigned long long, g->throttle)
 GET(EnforcedPowerLimit, unsigned, 700000)
 GET(CurrPcieLinkWidth, unsigned, 16)
+GET(MaxPcieLinkWidth, unsigned, 16)
+GET(MaxPcieLinkGeneration, unsigned, 5)
 GET_OF(ClockInfo, which == 1 ? g->clock : which == 2 ? g->memory_clock : 0)
 GET_OF(MaxClockInfo, which == 1 ? 1980 : 3201)
 GET_OF(Temperature, which == 0 ? g->celsius : 0)
@@ -124,6 +126,16 @@ int nvmlDeviceGetMemoryInfo(const struct fake_gpu *gpu, unsigned long long memor
     memory[0] = 1000; /* total */
     memory[1] = 700;  /* free */
     memory[2] = 300;  /* used */
+    return gpu->code;
+}
+
+int nvmlDeviceGetRemappedRows(const struct fake_gpu *gpu, unsigned *corrected,
+                              unsigned *uncorrected, unsigned *pending, unsigned *failed)
+{
+    *corrected = 2;
+    *uncorrected = 1;
+    *pending = 1;
+    *failed = 0;
     return gpu->code;
 }
 

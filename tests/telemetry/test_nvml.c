@@ -116,6 +116,24 @@ static void test_a_gpu_vanishes(void **state)
     telemetry_close(t);
 }
 
+/* What the library says of a GPU for as long as it runs. */
+static void test_facts(void **state)
+{
+    static const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"max_clock_mhz", 1980}, {"pcie_width", 16},    {"max_pcie_generation", 5},
+                {"max_pcie_width", 16},  {"remapped_rows", 3},  {"remapping_pending", 1},
+                {"remapping_failed", 0}, {"power_limit_w", 700}};
+    struct meter *m;
+    assert_int_equal(nvml_meter_open((int[]){0}, 1, &m), STATUS_OK);
+    json_t *o = m->facts(m, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(json_number_value(json_object_get(o, rows[i].key)) == rows[i].value);
+    json_decref(o);
+    m->close(m);
+}
+
 /* Checks that the facts about missing sensors contain `why`, and that nothing is sampled. */
 static void expect_missing(const char *why)
 {
@@ -168,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest full[] = {
         cmocka_unit_test_setup(test_sensors, set_up),
+        cmocka_unit_test_setup(test_facts, set_up),
         cmocka_unit_test_setup(test_a_gpu_vanishes, set_up),
         cmocka_unit_test_setup(test_no_driver_or_gpu, set_up),
     };
