@@ -42,13 +42,8 @@ MUST_CHECK enum status step_prediction_open(const struct bench_options *o, const
                                             struct step_prediction *p);
 void step_prediction_close(struct step_prediction *p);
 
-/* Adds the numbers of `k` to `sum`. */
-void predicted_kernel_add(struct predicted_kernel *sum, const struct predicted_kernel *k);
-
 /* Bytes that the kernels read and write for each image. */
 double step_prediction_bytes(const struct step_prediction *p);
 
-/* Prints a row for each kernel, then the sums (step_predict_report.c). */
-MUST_CHECK enum status step_prediction_print(const struct step_prediction *p);
-
+/* Prints a row for each kernel, then the sums. */
 MUST_CHECK enum status bench_step_predict(const struct bench_options *o, const char *gpu);

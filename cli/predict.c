@@ -1,9 +1,10 @@
 /* ampscale predict: forecasts a training step on more ranks than were measured. */
 #include "predict/prediction.h"
 
-#include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "base/text_new.h"
 #include "bench/step_predict.h"
 #include "cli/bench_options.h"
 #include "cli/picture.h"
@@ -182,23 +183,20 @@ static enum status load_published(const char *path, const char *which, struct so
 static enum status find_series(const struct analysis *a, const char *path, const char *which,
                                int64_t *found)
 {
-    char known[700] = "", number[24], name[SOURCE_LABEL_MAX];
-    size_t used = 0;
+    char known[1024] = "", number[24], name[SOURCE_LABEL_MAX];
     for (int64_t i = 0; i < a->n_series; i++) {
         source_series_name(a, i, name);
         snprintf(number, sizeof number, "%lld", (long long)i + 1);
         *found = i;
         if (which ? strcmp(which, name) == 0 || strcmp(which, number) == 0 : a->n_series == 1)
             return STATUS_OK;
-        if (used < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s '%s'",
-                                     i > 0 ? ", " : "", number, name);
+        text_join(known, sizeof known, ", ", "%s '%s'", number, name);
     }
     return status_fail(STATUS_USAGE,
                        "%s%s%s'%s' has %lld series: append a colon and the number or name of one: "
-                       "%s%s",
+                       "%s",
                        which ? "no series '" : "", which ? which : "", which ? "': " : "", path,
-                       (long long)a->n_series, known, used < sizeof known ? "" : "...");
+                       (long long)a->n_series, known);
 }
 
 static enum status load_analysis(const char *path, const char *which, struct source *out)
@@ -228,26 +226,22 @@ static enum status load_json(const char *path, const char *which, struct source 
 /* Predicts the step of a GPU. */
 static enum status load_gpu(struct predict_args *a, struct source *out)
 {
-    enum status st;
-    char *text = NULL;
-    size_t size;
+    struct text_stream text;
     json_t *record = NULL;
     struct bench_options *o = &a->step;
+    TRY(text_stream_open(&text));
     o->net = o->net ? o->net : "resnet50";
     o->image_size = o->image_size > 0 ? o->image_size : 224;
     o->batch = a->config.batch > 0 ? (int)a->config.batch : GPU_BATCH;
     o->format = BENCH_JSON;
-    o->out = open_memstream(&text, &size);
-    if (!o->out)
-        return status_fail(STATUS_OOM, "no memory for a predicted step");
-    st = bench_step_predict(o, a->gpu);
-    fclose(o->out);
-    CHECK(st);
-    CHECK(json_parse(text, size, a->gpu, &record));
+    o->out = text.out;
+    enum status st = bench_step_predict(o, a->gpu), written = text_stream_close(&text);
+    CHECK(st == STATUS_OK ? written : st);
+    CHECK(json_parse(text.text, text.size, a->gpu, &record));
     CHECK(source_of_step(record, out));
 done:
     json_decref(record);
-    free(text);
+    free(text.text);
     return st;
 }
 
@@ -307,49 +301,35 @@ static enum status complete(struct predict_args *a, const struct source *source,
     return STATUS_OK;
 }
 
-/* Draws the figure. Prints the names of the pictures, unless the record is printed on stdout. */
-static enum status draw(const struct predict_args *a, const struct prediction *p)
-{
-    char path[4096];
-    TRY(dir_make(a->out));
-    TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
-    TRY(json_write(prediction_json(p), path, JSON_RECORD));
-    return picture_draw(path, a->out, &a->pictures, a->json);
-}
-
 static enum status report(const struct predict_args *a, const struct prediction *p)
 {
+    char path[4096];
     if (a->json)
         TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
     else
         prediction_print(p, stdout);
-    if (a->out)
-        TRY(draw(a, p));
+    if (a->out) {
+        TRY(dir_make(a->out));
+        TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
+        TRY(json_write(prediction_json(p), path, JSON_RECORD));
+        TRY(picture_draw(path, a->out, &a->pictures, a->json));
+    }
     return prediction_check(p);
 }
 
 static enum status predict(void *args)
 {
     struct predict_args *a = args;
-    enum status st;
-    struct source *source = NULL;
-    struct prediction *p = NULL;
-    struct nccl_table *table = NULL;
+    struct source source;
+    struct nccl_table table[TABLES_MAX];
+    struct prediction p;
     TRY(plot_size_check(&a->pictures));
     TRY(check_args(a));
-    CHECK(array_new(&source, 1));
-    CHECK(array_new(&p, 1));
-    CHECK(array_new(&table, TABLES_MAX));
-    CHECK(load_source(a, source));
-    CHECK(complete(a, source, table));
-    a->config.source = source;
-    CHECK(prediction_make(&a->config, p));
-    CHECK(report(a, p));
-done:
-    free(source);
-    free(p);
-    free(table);
-    return st;
+    TRY(load_source(a, &source));
+    TRY(complete(a, &source, table));
+    a->config.source = &source;
+    TRY(prediction_make(&a->config, &p));
+    return report(a, &p);
 }
 
 const struct cli_command cmd_predict = {

@@ -50,7 +50,8 @@ static const struct setting study_settings[] = {
      "Hosts that run the study, with the number of GPUs (or ranks) of each (default: this machine, "
      "or the hosts of the batch system)",
      TAKEN_BY(take_study_hosts), SETTING_AT(hosts)},
-    {"retry", 0, NULL, NULL, "Try each run up to twice, and repeat runs that failed earlier",
+    {"retry", 0, NULL, NULL,
+     "Try each run up to twice, and repeat runs that failed or were disturbed earlier",
      AS_SWITCH(retry)},
     {"analyse", 0, NULL, NULL, "Run nothing; analyse the runs in the folder", AS_SWITCH(analyse)},
     {"no-report", 0, NULL, NULL, "Write no figures, RESULTS.md or RESULTS.html",

@@ -15,13 +15,14 @@ enum { POINTS_MAX = 512, PARTS = 4 };
 #define NUMBER_MAX 1e15
 
 /* Table 1 has the forecasts, table 2 the calibration points, table 3 the held-out points. */
-enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
+enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT, TABLES };
 
 struct axes {
     double x_low, x_high, rate_low, rate_high;
     double checked_low, checked_high; /* smallest and largest number of ranks measured */
     double spread;                    /* the largest ratio of the ends of an interval */
     bool has_part[PARTS];
+    bool has_table[TABLES];
 };
 
 static enum status number_read(const json_t *o, const char *key, double *out)
@@ -86,41 +87,33 @@ static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
     return STATUS_OK;
 }
 
-static enum status forecast_table(const struct drawing *d, const struct figure *f,
-                                  const json_t *list, struct axes *axes)
+/* Writes a row "ranks images/s efficiency" if the point belongs to the table. */
+static enum status measured_row(const json_t *o, int number, FILE *table, struct axes *axes)
 {
-    enum status st = STATUS_OK;
-    struct atomic_file table;
-    size_t i;
-    json_t *o;
-    TRY(figure_table(d, f, TABLE_FORECAST, &table));
-    json_array_foreach(list, i, o) CHECK(forecast_row(o, table.stream, axes));
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    double ranks, rate, efficiency;
+    TRY(point_read(o, &ranks, &rate, &efficiency));
+    axes->checked_low = fmin(axes->checked_low, ranks);
+    axes->checked_high = fmax(axes->checked_high, ranks);
+    if (json_is_true(json_object_get(o, "held_out")) != (number == TABLE_HELD_OUT))
+        return STATUS_OK;
+    fprintf(table, "%.9g %.9g %.9g\n", ranks, rate, efficiency);
+    axes_take(axes, ranks, rate);
+    axes->has_table[number] = true;
+    return STATUS_OK;
 }
 
-/* Writes rows "ranks images/s efficiency" of the held-out points, or of the calibration points. */
-static enum status measured_table(const struct drawing *d, const struct figure *f,
-                                  const json_t *list, bool held_out, struct axes *axes, bool *some)
+static enum status write_table(const struct drawing *d, const struct figure *f, int number,
+                               const json_t *list, struct axes *axes)
 {
     enum status st = STATUS_OK;
     struct atomic_file table;
     size_t i;
     json_t *o;
-    TRY(figure_table(d, f, held_out ? TABLE_HELD_OUT : TABLE_FITTED, &table));
+    TRY(figure_table(d, f, number, &table));
     json_array_foreach(list, i, o)
     {
-        double ranks, rate, efficiency;
-        CHECK(point_read(o, &ranks, &rate, &efficiency));
-        axes->checked_low = fmin(axes->checked_low, ranks);
-        axes->checked_high = fmax(axes->checked_high, ranks);
-        if (json_is_true(json_object_get(o, "held_out")) != held_out)
-            continue;
-        fprintf(table.stream, "%.9g %.9g %.9g\n", ranks, rate, efficiency);
-        axes_take(axes, ranks, rate);
-        *some = true;
+        CHECK(number == TABLE_FORECAST ? forecast_row(o, table.stream, axes)
+                                       : measured_row(o, number, table.stream, axes));
     }
     CHECK(atomic_file_commit(&table));
 done:
@@ -128,31 +121,22 @@ done:
     return st;
 }
 
-/* Sets the ideal throughput per rank to the throughput per rank of the first measured point. */
-static enum status ideal_set(const json_t *measured, FILE *vars)
-{
-    double ranks, rate, efficiency;
-    TRY(point_read(json_array_get(measured, 0), &ranks, &rate, &efficiency));
-    figure_set(vars, "ideal", rate / ranks);
-    return STATUS_OK;
-}
-
 static enum status figure_forecast(const struct drawing *d, const struct figure *f, FILE *vars,
                                    bool has[FIGURE_BARS_MAX])
 {
     const json_t *forecasts, *measured;
-    bool fitted = false, held_out = false;
     char assumed[512];
+    double ranks, rate, efficiency;
     struct axes axes = {
         .spread = 1, .x_low = INFINITY, .rate_low = INFINITY, .checked_low = INFINITY};
     TRY(list_of(d->report, "forecast", &forecasts));
     TRY(list_of(d->report, "measured", &measured));
     if (json_array_size(forecasts) == 0)
         return STATUS_OK;
-    TRY(ideal_set(measured, vars));
-    TRY(forecast_table(d, f, forecasts, &axes));
-    TRY(measured_table(d, f, measured, false, &axes, &fitted));
-    TRY(measured_table(d, f, measured, true, &axes, &held_out));
+    TRY(point_read(json_array_get(measured, 0), &ranks, &rate, &efficiency));
+    for (int i = 0; i < TABLES; i++)
+        TRY(write_table(d, f, i, i == TABLE_FORECAST ? forecasts : measured, &axes));
+    figure_set(vars, "ideal", rate / ranks); /* the throughput per rank of the first point */
     figure_set(vars, "x_low", axes.x_low / 1.25);
     figure_set(vars, "x_high", axes.x_high * 1.25);
     axis_set(vars, &(struct axis){.scale = AXIS_LOG}, 0,
@@ -162,8 +146,8 @@ static enum status figure_forecast(const struct drawing *d, const struct figure 
     figure_set_text(vars, "assumed", assumed);
     figure_set(vars, "is_predicted",
                json_is_true(json_object_get(json_array_get(measured, 0), "predicted")));
-    figure_set(vars, "has_fitted", fitted);
-    figure_set(vars, "has_held_out", held_out);
+    figure_set(vars, "has_fitted", axes.has_table[TABLE_FITTED]);
+    figure_set(vars, "has_held_out", axes.has_table[TABLE_HELD_OUT]);
     figure_set(vars, "has_spread", axes.spread > 1);
     figure_set(vars, "checked_low", axes.checked_low);
     figure_set(vars, "checked_high", axes.checked_high);

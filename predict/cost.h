@@ -1,4 +1,4 @@
-/* The time of an all-reduce on a network of nodes.
+/* The time of an all-reduce on a network of nodes, and its measurement by nccl-tests.
  *
  * The time of a message is the link's latency plus bytes / bandwidth (Hockney's model). Ranks fill
  * the nodes one after the other. A ring visits all ranks of a node before it continues to the next
@@ -19,7 +19,26 @@
  * the times of the tables with fewer and with more ranks, so it never falls as ranks are added. */
 #pragma once
 
-#include "predict/nccl_table.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum { NCCL_ROWS_MAX = 128 };
+
+/* The output of nccl-tests' all_reduce_perf. */
+struct nccl_table {
+    int64_t ranks, nodes; /* >= 2; >= 1 */
+    int n;
+    struct nccl_row {
+        double bytes;
+        double seconds;   /* time of an all-reduce in place */
+    } row[NCCL_ROWS_MAX]; /* (n >= 2) ascending by bytes */
+};
+
+/* Reads the whole output, including the lines that list the ranks and their hosts. STATUS_DATA if
+ * the output is damaged, or if its ratio of bus bandwidth to algorithm bandwidth is not the ratio
+ * of an all-reduce. STATUS_MISMATCH if the output reports wrong results. */
+MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out);
 
 struct link {
     double latency_s;
@@ -47,6 +66,3 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
  * largest table, and the bandwidth at least that between nodes. STATUS_DATA if times do not grow
  * with size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
-
-/* "ring", "tree", "auto" */
-const char *cost_algorithm_str(enum cost_algorithm a);

@@ -1,8 +1,92 @@
 /* Forecasts a step: the communication of its buckets, overlapped with the backward pass. */
 #include "predict/forecast.h"
 
-#include <inttypes.h>
+#include "base/stats.h"
+#include "model/graph.h"
+
 #include <math.h>
+
+static const double first_bytes = 1 << 20;
+
+/* Number of trained parameters of a node. */
+static double params_of(const struct graph *g, int node)
+{
+    double count = 0;
+    for (int i = 0; i < g->n_params; i++)
+        if (g->param[i].node == node && param_is_trained(&g->param[i]))
+            count += (double)param_count(&g->param[i]);
+    return count;
+}
+
+/* Floating-point operations of a node's backward pass, which computes the gradients of the weights
+ * and of the input. */
+static double backward_flops(const struct graph *g, int i)
+{
+    bool is_first = g->node[i].in[0] >= 0 && g->node[g->node[i].in[0]].kind == NODE_INPUT;
+    return node_flops_forward(g, i) * (is_first ? 1 : 2);
+}
+
+static enum status bucket_add(struct workload *w, double ready, double bytes)
+{
+    if (w->n == WORKLOAD_BUCKETS_MAX)
+        return status_fail(STATUS_USAGE, "more than %d gradient buckets: use larger buckets",
+                           WORKLOAD_BUCKETS_MAX);
+    w->bucket[w->n++] = (struct bucket){.ready = ready, .bytes = bytes};
+    return STATUS_OK;
+}
+
+static enum status cut(const struct graph *g, const struct workload_config *c, double flops,
+                       struct workload *w)
+{
+    double done = 0, waiting = 0, want = fmin(first_bytes, c->bucket_bytes);
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        double params = params_of(g, i);
+        done += backward_flops(g, i);
+        waiting += params;
+        if (params == 0 || waiting * 4 < want)
+            continue;
+        TRY(bucket_add(w, fmin(done / flops, 1), waiting * c->gradient_bytes));
+        waiting = 0;
+        want = c->bucket_bytes;
+    }
+    return waiting > 0 ? bucket_add(w, 1, waiting * c->gradient_bytes) : STATUS_OK;
+}
+
+enum status workload_of(const struct workload_config *c, struct workload *w)
+{
+    struct graph *g;
+    double forward, backward = 0;
+    *w = (struct workload){0};
+    TRY(graph_build(c->arch, c->classes, c->image_size, &g));
+    forward = graph_flops_forward(g);
+    for (int i = 0; i < g->n_nodes; i++)
+        backward += backward_flops(g, i);
+    w->forward = forward / (forward + backward);
+    w->backward = backward / (forward + backward);
+    enum status st = c->overlap
+                         ? cut(g, c, backward, w)
+                         : bucket_add(w, 1, (double)graph_params_trained(g) * c->gradient_bytes);
+    graph_free(g);
+    return st;
+}
+
+double workload_bytes(const struct workload *w)
+{
+    double sum = 0;
+    for (int i = 0; i < w->n; i++)
+        sum += w->bucket[i].bytes;
+    return sum;
+}
+
+/* If Phi(z)^n = u, a normal number is above z with probability 1 - u^(1/n). If n is large, u^(1/n)
+ * is close to 1, and the difference would lose digits; expm1 keeps them. */
+void straggler_of(int64_t ranks, struct straggler *s)
+{
+    for (int k = 0; k < STRAGGLER_QUANTILES; k++) {
+        double u = (k + 0.5) / STRAGGLER_QUANTILES;
+        s->z[k] = stats_normal_above(-expm1(log(u) / (double)ranks));
+    }
+}
 
 /* If all other parts take less than this fraction of a step, compute is the limit of throughput. */
 #define LIMIT_SHARE 0.05
@@ -12,8 +96,10 @@
 static double exposed(const struct workload *w, const double *cost, double own)
 {
     double end = 0;
-    for (int i = 0; i < w->n; i++)
-        end = fmax(end, (w->forward + w->bucket[i].ready * w->backward) * own) + cost[i];
+    for (int i = 0; i < w->n; i++) {
+        double ready = (w->forward + w->bucket[i].ready * w->backward) * own;
+        end = (end > ready ? end : ready) + cost[i]; /* fmax would take much longer */
+    }
     return fmax(0, end - (w->forward + w->backward) * own);
 }
 
@@ -74,39 +160,4 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
     out->step_p95_s = step[STRAGGLER_QUANTILES - 1 - STRAGGLER_QUANTILES / 20];
     out->images_per_s = images / out->step_s;
     out->limit = limit_of(s, out);
-}
-
-/* Finds image_s by bisection. This is correct because the time of a step never falls when image_s
- * grows. */
-enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, double images_per_s)
-{
-    struct straggler late;
-    struct forecast f;
-    double low = 0, high = (double)ranks / images_per_s; /* the highest value: the whole step is
-                                                          * compute */
-    straggler_of(ranks, &late);
-    for (int i = 0; i < 60; i++) {
-        s->image_s = (low + high) / 2;
-        forecast_step(s, ranks, batch, &late, &f);
-        if (f.images_per_s > images_per_s)
-            low = s->image_s;
-        else
-            high = s->image_s;
-    }
-    if (fabs(f.images_per_s / images_per_s - 1) < 1e-6)
-        return STATUS_OK;
-    return status_fail(STATUS_DATA,
-                       "the measured %" PRId64 " ranks reached %.1f images/s, more than the given "
-                       "network or storage allows: give a faster network or storage",
-                       ranks, images_per_s);
-}
-
-const char *limit_str(enum limit l)
-{
-    static const char *const names[] = {[LIMIT_COMPUTE] = "compute",
-                                        [LIMIT_STRAGGLERS] = "stragglers",
-                                        [LIMIT_LATENCY] = "latency",
-                                        [LIMIT_BANDWIDTH] = "bandwidth",
-                                        [LIMIT_INPUT] = "input"};
-    return names[l];
 }

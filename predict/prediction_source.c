@@ -1,5 +1,5 @@
 /* Takes measured points from runs, studies and published tables. */
-#include "predict/prediction_source.h"
+#include "predict/prediction.h"
 
 #include "base/array.h"
 #include "base/json.h"
@@ -20,6 +20,10 @@ enum { SIGMA_STEPS = 20, COUNT_MAX = 1 << 20 };
 
 #define BUCKET_BYTES_DEFAULT (25.0 * (1 << 20))
 
+/* Of a predicted step: the share of published results, and its spread, if none are known. */
+#define STEP_SHARE        0.76
+#define STEP_SHARE_SPREAD 0.15
+
 /* Sums over the steps after warm-up. Sums are used because the medians of the parts would not add
  * up to the median of the step. */
 struct totals {
@@ -29,7 +33,34 @@ struct totals {
     double step_s;
     double images;
     double bytes; /* read from disk */
+    double sigma; /* standard deviation of ln(own time); 0: too few steps */
 };
+
+/* Returns `value` if it is in range, else `otherwise`. Records of earlier versions give the value
+ * 0. */
+static int64_t or_else(int64_t value, int64_t otherwise)
+{
+    return value >= 1 && value <= COUNT_MAX ? value : otherwise;
+}
+
+/* Starts a source. Members of `config` that are 0 get the usual values. */
+static enum status source_begin(struct source *out, const struct workload_config *config)
+{
+    struct workload_config c = *config;
+    c.classes = (int)or_else(c.classes, 1000);
+    c.image_size = (int)or_else(c.image_size, 224);
+    c.bucket_bytes = c.bucket_bytes > 0 ? c.bucket_bytes : BUCKET_BYTES_DEFAULT;
+    c.gradient_bytes = c.gradient_bytes > 0 ? c.gradient_bytes : 4;
+    *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
+    return workload_of(&c, &out->work);
+}
+
+static void label_set(struct source *s, const char *arch, const char *precision, const char *of)
+{
+    char label[sizeof s->label];
+    snprintf(label, sizeof label, "%.60s %.20s, %.120s", arch, precision, of);
+    text_clean(s->label, sizeof s->label, label);
+}
 
 static int measured_compare(const void *a, const void *b)
 {
@@ -49,11 +80,14 @@ static enum status points_sort(struct source *s, const char *of)
     return STATUS_OK;
 }
 
-/* Adds a point. `batch`: images per rank. */
-static void point_add(struct source *s, int64_t ranks, int64_t batch, double images_per_s)
+/* Adds a point. `batch`: images per rank. `per_node`: ranks on a node; 0: not known. */
+static void point_add(struct source *s, int64_t ranks, int64_t per_node, int64_t batch,
+                      double images_per_s)
 {
     s->point[s->n++] = (struct measured){
         .ranks = ranks, .batch = batch < 1 ? 1 : batch, .images_per_s = images_per_s};
+    if (per_node > s->ranks_per_node)
+        s->ranks_per_node = per_node;
 }
 
 /* Returns the standard deviation of ln(median) if the interval low..high of the median has a
@@ -71,85 +105,56 @@ static void shares_set(struct workload *w, double before_s, double backward_s, d
     w->backward = backward_s / own_s;
 }
 
-/* Returns a step's own time: the time without communication. NaN: it is not known. */
-static double own_of(const struct step_record *s)
-{
-    double own = s->data_s + s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
-    return own > 0 && s->total_s > 0 && s->images > 0 ? own : NAN;
-}
-
+/* Estimates sigma from the median absolute deviation: single stalls hardly affect it. */
 static enum status totals_of(const struct run *run, struct totals *out)
-{
-    *out = (struct totals){0};
-    for (int64_t i = run_warmup(run); i < run->n_steps; i++) {
-        const struct step_record *s = &run->step[i];
-        double own = own_of(s);
-        if (!isfinite(own))
-            continue;
-        out->before_s += s->data_s + s->h2d_s + s->forward_s;
-        out->backward_s += s->backward_s;
-        out->own_s += own;
-        out->step_s += s->total_s;
-        out->images += (double)s->images;
-        out->bytes += (double)s->bytes_read;
-    }
-    return out->images > 0 ? STATUS_OK
-                           : status_fail(STATUS_DATA, "no step of '%s' has a duration", run->dir);
-}
-
-/* Estimates the standard deviation of ln(own time) over the steps, from the median absolute
- * deviation: single stalls hardly affect it. With too few steps, *sigma is 0. */
-static enum status sigma_of(const struct run *run, double *sigma)
 {
     enum status st = STATUS_OK;
     struct stats stats;
     int64_t n = 0;
     double *x;
-    *sigma = 0;
+    *out = (struct totals){0};
     TRY(array_new(&x, run->n_steps));
     for (int64_t i = run_warmup(run); i < run->n_steps; i++) {
-        double own = own_of(&run->step[i]);
-        if (isfinite(own))
-            x[n++] = log(own);
+        const struct step_record *s = &run->step[i];
+        double before = s->data_s + s->h2d_s + s->forward_s;
+        double own = before + s->backward_s + s->optimizer_s;
+        if (!(own > 0 && isfinite(own) && s->total_s > 0 && s->images > 0))
+            continue;
+        out->before_s += before;
+        out->backward_s += s->backward_s;
+        out->own_s += own;
+        out->step_s += s->total_s;
+        out->images += (double)s->images;
+        out->bytes += (double)s->bytes_read;
+        x[n++] = log(own);
     }
-    if (n >= SIGMA_STEPS) {
-        st = stats_of(x, n, &stats);
-        *sigma = st == STATUS_OK ? 1.4826 * stats.mad : 0;
-    }
+    if (n == 0)
+        st = status_fail(STATUS_DATA, "no step of '%s' has a duration", run->dir);
+    else if (n >= SIGMA_STEPS && (st = stats_of(x, n, &stats)) == STATUS_OK)
+        out->sigma = 1.4826 * stats.mad;
     free(x);
     return st;
 }
 
-/* Returns the whole number `key` of run.json's "config" if it is in range, else `otherwise`. */
-static int64_t config_count(const struct run *run, const char *key, int64_t otherwise)
+/* Sets all but the points from the first run. */
+static enum status system_of(const struct run *run, const struct totals *t, struct source *out)
 {
-    int64_t count = run_config_count(run, key, otherwise);
-    return count >= 1 && count <= COUNT_MAX ? count : otherwise;
-}
-
-/* Sets workload, sigma, image_bytes and label from the first run. */
-static enum status system_of(const struct run *run, struct source *out)
-{
-    struct totals t;
     double bucket = json_number_value(run_config(run, "bucket_mb")); /* 0: not recorded */
     const struct workload_config config = {
         .arch = run_config_text(run, "arch", ""),
-        .classes = (int)config_count(run, "classes", 1000),
-        .image_size = (int)config_count(run, "image_size", 224),
-        .bucket_bytes = bucket > 0 && bucket < 1e6 ? bucket * (1 << 20) : BUCKET_BYTES_DEFAULT,
+        .classes = (int)or_else(run_config_count(run, "classes", 0), 0),
+        .image_size = (int)or_else(run_config_count(run, "image_size", 0), 0),
+        .bucket_bytes = bucket < 1e6 ? bucket * (1 << 20) : 0,
         .gradient_bytes =
             strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2,
         .overlap = strcmp(run_config_text(run, "mode", ""), "dp") != 0,
     };
-    TRY(workload_of(&config, &out->work));
-    TRY(totals_of(run, &t));
-    TRY(sigma_of(run, &out->sigma));
-    shares_set(&out->work, t.before_s, t.backward_s, t.own_s);
-    out->image_bytes = t.bytes > 0 ? t.bytes / t.images : IMAGENET_IMAGE_BYTES;
-    char label[sizeof out->label];
-    snprintf(label, sizeof label, "%.60s %.20s, %.120s", config.arch,
-             run_config_text(run, "precision", ""), run->name);
-    text_clean(out->label, sizeof out->label, label);
+    TRY(source_begin(out, &config));
+    shares_set(&out->work, t->before_s, t->backward_s, t->own_s);
+    out->sigma = t->sigma;
+    if (t->bytes > 0)
+        out->image_bytes = t->bytes / t->images;
+    label_set(out, config.arch, run_config_text(run, "precision", ""), run->name);
     return STATUS_OK;
 }
 
@@ -157,27 +162,25 @@ static enum status run_add(const struct run *run, struct source *out)
 {
     struct totals t;
     int64_t hosts, per_host;
-    int64_t per_rank = config_count(run, "devices_per_rank", 1);
-    int64_t world = config_count(run, "world_size", 1);
+    int64_t per_rank = or_else(run_config_count(run, "devices_per_rank", 1), 1);
+    int64_t world = or_else(run_config_count(run, "world_size", 1), 1);
     TRY(run_hosts(run, 0, &hosts, &per_host));
-    per_host *= per_rank;
     TRY(totals_of(run, &t));
+    if (out->n == 0)
+        TRY(system_of(run, &t, out));
     if (out->n == 0 || world > 1)
         snprintf(out->mode, sizeof out->mode, "%s", run_config_text(run, "mode", ""));
-    point_add(out, world * per_rank, config_count(run, "batch_size", 1) / per_rank,
-              t.images / t.step_s);
-    if (per_host > out->ranks_per_node)
-        out->ranks_per_node = per_host;
+    point_add(out, world * per_rank, per_host * per_rank,
+              or_else(run_config_count(run, "batch_size", 1), 1) / per_rank, t.images / t.step_s);
     return STATUS_OK;
 }
 
 enum status source_of_runs(const struct run *const *run, int n, struct source *out)
 {
-    *out = (struct source){.ranks_per_node = 1};
+    *out = (struct source){.n = 0};
     if (n < 1 || n > SOURCE_POINTS_MAX)
         return status_fail(STATUS_USAGE, "%d runs were given: give 1 to %d", n, SOURCE_POINTS_MAX);
     const char *arch = run_config_text(run[0], "arch", "");
-    TRY(system_of(run[0], out));
     for (int i = 0; i < n; i++) {
         if (strcmp(run_config_text(run[i], "arch", ""), arch) != 0)
             return status_fail(STATUS_DATA, "'%s' trains another network than '%s'", run[i]->dir,
@@ -191,41 +194,18 @@ enum status source_of_published(const struct published_series *s, struct source 
 {
     const struct workload_config config = {
         .arch = s->arch,
-        .classes = 1000,
-        .image_size = 224,
-        .bucket_bytes = BUCKET_BYTES_DEFAULT,
         .gradient_bytes = strcmp(s->gradients, "fp16") == 0 ? 2 : 4,
         .overlap = strcmp(s->overlap, "no") != 0,
     };
-    *out = (struct source){.ranks_per_node = s->gpus_per_node > 0 ? s->gpus_per_node : 1,
-                           .image_bytes = IMAGENET_IMAGE_BYTES};
+    TRY(source_begin(out, &config));
     snprintf(out->label, sizeof out->label, "%s (%s %s, %s)", s->name, s->arch, s->precision,
              s->hardware);
-    TRY(workload_of(&config, &out->work));
     for (int i = 0; i < s->n; i++) {
         const struct published_point *p = &s->point[i];
         if (p->batch_per_gpu > 0 && !isnan(p->images_per_s))
-            point_add(out, p->gpus, p->batch_per_gpu, p->images_per_s);
+            point_add(out, p->gpus, s->gpus_per_node, p->batch_per_gpu, p->images_per_s);
     }
     return points_sort(out, s->name);
-}
-
-static void cell_add(const struct analysis_cell *c, struct source *out)
-{
-    int64_t per_host = c->ranks > 0 ? c->system.ranks_per_host * (c->devices / c->ranks) : 0;
-    if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
-        return;
-    if (per_host > out->ranks_per_node)
-        out->ranks_per_node = per_host;
-    point_add(out, c->devices, c->batch / c->devices, c->images_per_s.median);
-    out->point[out->n - 1].spread = spread_of(&c->images_per_s);
-}
-
-/* Returns `value` if it is in range, else `otherwise`. Records of earlier versions give the value
- * 0. */
-static int or_else(int64_t value, int otherwise)
-{
-    return value >= 1 && value <= COUNT_MAX ? (int)value : otherwise;
 }
 
 void source_series_name(const struct analysis *a, int64_t i, char name[SOURCE_LABEL_MAX])
@@ -236,6 +216,15 @@ void source_series_name(const struct analysis *a, int64_t i, char name[SOURCE_LA
              last->arch, last->data, analysis_scaling_str(analysis_series_scaling(a, i)));
 }
 
+static void cell_add(const struct analysis_cell *c, struct source *out)
+{
+    int64_t per_host = c->ranks > 0 ? c->system.ranks_per_host * (c->devices / c->ranks) : 0;
+    if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
+        return;
+    point_add(out, c->devices, per_host, c->batch / c->devices, c->images_per_s.median);
+    out->point[out->n - 1].spread = spread_of(&c->images_per_s);
+}
+
 enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)
 {
     const struct analysis_series *s = &a->series[i];
@@ -244,18 +233,16 @@ enum status source_of_analysis(const struct analysis *a, int64_t i, struct sourc
     char name[SOURCE_LABEL_MAX];
     const struct workload_config config = {
         .arch = last->arch,
-        .classes = or_else(last->system.classes, 1000),
-        .image_size = or_else(last->system.image_size, 224),
-        .bucket_bytes = BUCKET_BYTES_DEFAULT,
-        .gradient_bytes = or_else(last->system.gradient_bytes, 4),
+        .classes = (int)or_else(last->system.classes, 0),
+        .image_size = (int)or_else(last->system.image_size, 0),
+        .gradient_bytes = (double)or_else(last->system.gradient_bytes, 0),
         .overlap = strcmp(last->mode, "dp") != 0,
     };
     double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];
-    *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
+    TRY(source_begin(out, &config));
     snprintf(out->mode, sizeof out->mode, "%s", last->mode);
     source_series_name(a, i, name);
     snprintf(out->label, sizeof out->label, "%.40s: %.210s", a->study, name);
-    TRY(workload_of(&config, &out->work));
     shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
                before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);
     for (int64_t k = 0; k < s->n; k++)
@@ -269,25 +256,17 @@ enum status source_of_step(const json_t *record, struct source *out)
     double batch = json_number_at(record, "batch"), size = json_number_at(record, "image_size");
     double images_per_s = json_number_at(sums, "predicted_images_per_s");
     double share = json_number_at(sums, "published_share");
-    char label[sizeof out->label];
     if (!(batch >= 1 && batch <= COUNT_MAX && size >= 1 && size <= 4096 && share > 0 &&
           share <= 1 && images_per_s > 0 && images_per_s < 1e12))
         return status_fail(STATUS_DATA, "damaged record of 'bench step --predict': 'batch', "
                                         "'image_size', 'predicted_images_per_s' or "
                                         "'published_share' is missing or out of range");
-    const struct workload_config config = {.arch = json_text_at(record, "net"),
-                                           .classes = 1000,
-                                           .image_size = (int)size,
-                                           .bucket_bytes = BUCKET_BYTES_DEFAULT,
-                                           .gradient_bytes = 4,
-                                           .overlap = true};
-    *out = (struct source){
-        .predicted = true, .ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
-    snprintf(label, sizeof label, "%.60s %.20s, %.120s", config.arch,
-             json_text_at(record, "precision"), json_text_at(record, "device"));
-    text_clean(out->label, sizeof out->label, label);
-    TRY(workload_of(&config, &out->work));
-    point_add(out, 1, (int64_t)batch, images_per_s * (share < 1 ? share : SOURCE_SHARE));
-    out->point[0].spread = SOURCE_SHARE_SPREAD;
+    const struct workload_config config = {
+        .arch = json_text_at(record, "net"), .image_size = (int)size, .overlap = true};
+    TRY(source_begin(out, &config));
+    label_set(out, config.arch, json_text_at(record, "precision"), json_text_at(record, "device"));
+    out->predicted = true;
+    point_add(out, 1, 1, (int64_t)batch, images_per_s * (share < 1 ? share : STEP_SHARE));
+    out->point[0].spread = STEP_SHARE_SPREAD;
     return STATUS_OK;
 }

@@ -128,6 +128,13 @@ void study_progress_data(struct study_progress *p, const char *name)
     study_say(p->out, p->terminal, false, text);
 }
 
+void study_progress_again(struct study_progress *p, const struct study_run *run)
+{
+    p->total++;
+    p->left[run->cell]++;
+    study_say(p->out, p->terminal, true, "a run was disturbed by other work; measuring it again");
+}
+
 void study_progress_start(struct study_progress *p, const struct study_run *run)
 {
     char text[512], left[48];

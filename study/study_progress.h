@@ -29,6 +29,8 @@ void study_progress_data(struct study_progress *p, const char *name);
 void study_progress_start(struct study_progress *p, const struct study_run *run);
 void study_progress_end(struct study_progress *p, const struct study_run *run,
                         const struct process_end *end, bool done);
+/* A run that other work disturbed is executed again. */
+void study_progress_again(struct study_progress *p, const struct study_run *run);
 void study_progress_free(struct study_progress *p); /* no-op on a zeroed struct */
 
 /* Prints a line. If `stays` is false, the line is printed only on a terminal, and the next line

@@ -292,6 +292,13 @@ enum status study_count_left(const struct study_store *store, const struct study
     return STATUS_OK;
 }
 
+/* Whether other work disturbed a run, and it can be measured again: a run of a given number of
+ * epochs is training, which may take days. */
+static bool is_doubtful(const struct work *w, const struct study_run *run)
+{
+    return !w->store->plan->spec->epochs && study_store_disturbed(w->store, run);
+}
+
 static enum status is_wanted(const struct work *w, const struct study_run *run, bool *wanted)
 {
     enum study_state state;
@@ -301,7 +308,8 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
      * study_store_complete removes it. */
     if (state == STUDY_COMPLETE && !w->dry_run)
         TRY(study_store_complete(w->store, run));
-    *wanted = (state == STUDY_PENDING || (state == STUDY_FAILED && w->options->retry)) &&
+    *wanted = (state == STUDY_PENDING ||
+               (w->options->retry && (state == STUDY_FAILED || is_doubtful(w, run)))) &&
               study_run_matches(w->store->plan, run, w->options->only);
     return STATUS_OK;
 }
@@ -406,7 +414,27 @@ static enum status run_one(struct work *w, const struct study_run *run)
     if (!done && w->options->retry)
         TRY(attempt(w, run, &done, &end));
     study_progress_end(&w->progress, run, &end, done);
-    return done ? study_store_complete(w->store, run) : study_store_failed(w->store, run, &end);
+    TRY(done ? study_store_complete(w->store, run) : study_store_failed(w->store, run, &end));
+    if (process_signals_received(&w->signals))
+        return status_fail(STATUS_INTERRUPTED, "interrupted; the same command continues the study");
+    return STATUS_OK;
+}
+
+/* Measures each run of this call that other work disturbed once more. On a machine that stays busy
+ * this is in vain: ends after three runs that were disturbed again. */
+static enum status repeat_disturbed(struct work *w)
+{
+    enum { IN_VAIN_MOST = 3 };
+    int in_vain = 0;
+    for (int64_t i = 0; i < w->store->plan->n_runs && in_vain < IN_VAIN_MOST; i++) {
+        const struct study_run *run = &w->store->plan->run[i];
+        if (!w->wanted[i] || !is_doubtful(w, run))
+            continue;
+        study_progress_again(&w->progress, run);
+        TRY(run_one(w, run));
+        in_vain = study_store_disturbed(w->store, run) ? in_vain + 1 : 0;
+    }
+    return STATUS_OK;
 }
 
 enum status study_run_missing(const struct study_store *store, const struct study_options *options)
@@ -417,16 +445,10 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     CHECK(choose(&w));
     CHECK(ready_check(store->plan, w.wanted, options->program, &w.signals));
     ready_warn(store->plan, w.wanted, stderr);
-    for (int64_t i = 0; i < store->plan->n_runs; i++) {
-        if (!w.wanted[i])
-            continue;
-        CHECK(run_one(&w, &store->plan->run[i]));
-        if (process_signals_received(&w.signals)) {
-            st = status_fail(STATUS_INTERRUPTED,
-                             "interrupted; the same command continues the study");
-            goto done;
-        }
-    }
+    for (int64_t i = 0; i < store->plan->n_runs; i++)
+        if (w.wanted[i])
+            CHECK(run_one(&w, &store->plan->run[i]));
+    CHECK(repeat_disturbed(&w));
 done:
     study_progress_free(&w.progress);
     process_signals_close(&w.signals);

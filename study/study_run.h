@@ -9,8 +9,8 @@
 struct study_options {
     const char *program; /* path of this program */
     const regex_t *only; /* only runs whose "<cell>/r<k>" matches; NULL: all runs */
-    bool retry;          /* also repeat runs that failed in earlier calls; try each run up to
-                          * twice */
+    bool retry;          /* also repeat runs that failed or were disturbed in earlier calls; try
+                          * each run up to twice */
     FILE *progress;      /* gets a line for each run, and on a terminal a redrawn status line */
 };
 
@@ -25,9 +25,10 @@ MUST_CHECK enum status study_count_left(const struct study_store *store,
 
 /* Checks that the data, hosts and devices of all missing runs exist, and then runs them. If
  * something is missing, returns STATUS_DATA before any run starts, and the message names everything
- * that is missing. A run that fails is recorded as failed, and the next run starts. Only a signal
- * (STATUS_INTERRUPTED) and errors that affect all runs (STATUS_IO, data that cannot be made) stop
- * the study. */
+ * that is missing. A run that fails is recorded as failed, and the next run starts. A timed
+ * run that other work disturbed is measured once more at the end, unless the machine stays busy.
+ * Only a signal (STATUS_INTERRUPTED) and errors that affect all runs (STATUS_IO, data that cannot
+ * be made) stop the study. */
 MUST_CHECK enum status study_run_missing(const struct study_store *store,
                                          const struct study_options *options);
 

@@ -5,11 +5,11 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "results/run.h"
+#include "results/noise.h"
 
 #include <unistd.h>
 
-enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16 };
+enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16, SUMMARY_MAX_BYTES = 1 << 24 };
 
 /* Compares the plan with the one in `path`. STATUS_USAGE if they are of different studies. */
 static enum status compare_plan(const struct study_store *store, const char *path)
@@ -82,6 +82,18 @@ enum status study_store_state(const struct study_store *store, const struct stud
     text_clean(why, PROCESS_MESSAGE_SIZE, reason ? reason : "for a reason that cannot be read");
     json_decref(object);
     return STATUS_OK;
+}
+
+bool study_store_disturbed(const struct study_store *store, const struct study_run *run)
+{
+    char path[STUDY_PATH_SIZE], reason[NOISE_TEXT_MAX];
+    json_t *summary = NULL;
+    bool disturbed =
+        study_run_path(store->plan, run, store->dir, "/summary.json", path) == STATUS_OK &&
+        json_read(path, SUMMARY_MAX_BYTES, &summary) == STATUS_OK &&
+        noise_recorded(summary, reason);
+    json_decref(summary);
+    return disturbed;
 }
 
 enum status study_store_prepare(const struct study_store *store, const struct study_run *run,

@@ -120,6 +120,27 @@ for message in "FAILED: " "1 run of 'f' failed; the same command with --retry ru
     has out "nd-fp32-resnet8-dummy-1x4 .*missing: "
     has err "$message"
 done
+# A run that other work disturbed is measured once more, at the end; with --retry also one of an earlier call.
+# The launcher's first attempt at each run ends with a record of a busy machine.
+cat >launcher <<'END'
+#!/usr/bin/env bash
+ranks=$1 program=$2 out=
+shift 2
+"$program" launch --comm gloo --nproc "$ranks" -- "$@" || exit
+for word; do [[ $previous != --out ]] || out=$word; previous=$word; done
+echo "$out" >>attempts
+[[ $(grep -cx "$out" attempts) != 1 ]] || sed -i 's/"disturbed": false/"disturbed": true/' "$out/summary.json"
+END
+chmod +x launcher
+sed 's/"modes": {[^}]*}/"modes": {"ddp": [2]}/; s/"limit_s": 60/"limit_s": 60, "launcher": [".\/launcher", "{ranks}"]/' study.json >again.json
+expect 0 study ./again.json --no-report --out again
+[[ $(sort attempts | uniq -c | awk '{print $1}' | sort -u) == 2 ]] || fail "runs of a busy machine are not measured again once: $(<attempts) $(<err)"
+has err '^a run was disturbed by other work; measuring it again$'
+expect 0 study ./again.json --no-report --out again
+[[ $(sort attempts | uniq -c | awk '{print $1}' | sort -u) == 2 ]] || fail "a complete run was measured again without --retry"
+sed -i 's/"disturbed": false/"disturbed": true/' "$(tail -n 1 attempts)/summary.json"
+expect 0 study ./again.json --no-report --out again --retry
+[[ $(wc -l <attempts) -ge 3 ]] || fail "a disturbed run was not measured again with --retry: $(<attempts)"
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 expect_error 2 "'-oProxyCommand=id' is not a host's name" study hal --out b --hosts -oProxyCommand=id
 [[ ! -e b && ! -e h ]] || fail "a study with an invalid specification made its folder"

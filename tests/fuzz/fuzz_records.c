@@ -6,7 +6,7 @@
 #include "bench/throughput.h"
 #include "compare/history.h"
 #include "input/synth.h"
-#include "predict/prediction_source.h"
+#include "predict/prediction.h"
 #include "results/analysis.h"
 #include "tests/fuzz/fuzz.h"
 #include "watch/watch.h"
@@ -65,13 +65,11 @@ static void throughput_record(void)
         .n_keys = 1,
         .key = {{"amp", 4}},
         .peer = "peer"};
-    const struct throughput_shape shape = {
-        .keys = 1, .combinations = 1, .rounds = 2, .peer = true, .compile = true};
     struct throughput_row row[3] = {{{0}}};
     struct throughput t = {
         .config = &c, .row = row, .work = {.dir = fuzz_dir(), .devices = "cuda:0"}};
     json_t *record;
-    enum status st = throughput_plan_make(&shape, &t.plan);
+    enum status st = throughput_plan_make(&c, &t.plan);
     for (int i = 0; st == STATUS_OK && i < t.plan.n_slots; i++)
         row[i].slot = t.plan.slot[i];
     st = st == STATUS_OK ? throughput_resume(&t) : st;

@@ -1,8 +1,7 @@
 /* Fuzzes the readers of other programs' tables: nccl-tests' output, published results, ncu's CSV,
  * and SuperBench's lines. */
 #include "bench/profile_ncu.h"
-#include "predict/nccl_table.h"
-#include "predict/prediction_source.h"
+#include "predict/prediction.h"
 #include "results/nodes.h"
 #include "results/published.h"
 #include "tests/fuzz/fuzz.h"
@@ -20,13 +19,17 @@ static const char *const names[] = {[NCCL] = "nccl.txt",
 static void nccl(void)
 {
     struct nccl_table t;
-    double latency, per_byte;
-    if (!fuzz_ok(nccl_table_load(fuzz_path(names[NCCL]), &t)))
+    struct network_cost net = {.intra = {1e-5, 1e9},
+                               .inter = {1e-5, 1e9},
+                               .ranks_per_node = 1,
+                               .table = &t,
+                               .n_tables = 1};
+    if (!fuzz_ok(nccl_table_load(fuzz_path(names[NCCL]), &t)) || !fuzz_ok(cost_from_tables(&net)))
         return;
-    nccl_table_at(&t, 1);
-    nccl_table_at(&t, 1e18);
-    nccl_table_fit(&t, &latency, &per_byte);
-    if (!(latency >= 0 && per_byte >= 0))
+    cost_allreduce(&net, t.ranks, 1);
+    cost_allreduce(&net, t.ranks + 1, 1e18);
+    if (!(net.intra.latency_s >= 0 && net.intra.bytes_per_s > 0 && net.inter.latency_s >= 0 &&
+          net.inter.bytes_per_s > 0))
         abort();
 }
 

@@ -42,15 +42,13 @@ static void assert_close(double got, double want)
 static void test_reading(void **state)
 {
     static struct nccl_table t;
-    double latency, s_per_byte;
+    struct network_cost net = {.table = &t, .n_tables = 1, .intra = {1, 1}, .ranks_per_node = 1};
     expect_ok(load(*state, FOUR, &t));
     assert_true(t.ranks == 4 && t.nodes == 2 && t.n == 3);
-    assert_close(nccl_table_at(&t, 10), 21e-6);
-    assert_close(nccl_table_at(&t, 5500), 25.5e-6);
-    assert_close(nccl_table_at(&t, 2e6), 2020e-6);
-    nccl_table_fit(&t, &latency, &s_per_byte);
-    assert_close(latency, 20e-6);
-    assert_close(s_per_byte, 1e-9);
+    expect_ok(cost_from_tables(&net));
+    assert_close(cost_allreduce(&net, 4, 10), 21e-6);
+    assert_close(cost_allreduce(&net, 4, 5500), 25.5e-6);
+    assert_close(cost_allreduce(&net, 4, 2e6), 2020e-6);
 }
 
 /* Two ranks on a node take 2 us (two hops of 1 us) plus 0.1 ns per byte (10 GB/s). Four ranks on

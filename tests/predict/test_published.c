@@ -34,9 +34,9 @@ static double held_out_error(const struct source *source, int64_t limit, struct 
     double worst = 0;
     expect_ok(prediction_make(&c, &p));
     for (int i = p.fitted; i < source->n; i++) {
-        worst = fmax(worst, fabs(prediction_error(&p, i)));
+        worst = fmax(worst, fabs(p.point[i].error));
         tally->held_out++;
-        tally->outside += prediction_is_refuted(&p, i);
+        tally->outside += p.point[i].outside;
     }
     return worst;
 }
