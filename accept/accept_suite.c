@@ -243,7 +243,7 @@ static enum status end_repeat(const struct work *w, struct lane *lane,
 {
     struct accept_result *r = lane->result;
     struct load load = accept_noise_load(&w->meter);
-    struct host_noise noise = load_between(&lane->load, &load, true);
+    struct host_noise noise = load_between(&lane->load, &load);
     enum status st = STATUS_OK;
     bool partial = false;
     r->repeats++;

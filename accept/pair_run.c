@@ -163,7 +163,10 @@ static enum status share_noise(const struct pair_config *c, struct comm *comm,
     enum { NUMBERS = sizeof *noise / sizeof(double) };
     _Static_assert(sizeof *noise == NUMBERS * sizeof(double), "all members are double");
     struct load end = load_read(meter);
-    noise[comm_rank(comm)] = load_between(begin, &end, c->alone);
+    struct host_noise *own = &noise[comm_rank(comm)];
+    *own = load_between(begin, &end);
+    if (!c->alone) /* the counters do not separate the job's other processes from foreign ones */
+        own->others = NAN;
     return comm_sum(comm, &noise->seconds, NUMBERS * (int64_t)comm_size(comm));
 }
 

@@ -3,25 +3,24 @@
  * The training is the quickstart's: ResNet-18 for 12 epochs on 2000 synthetic JPEG files of 10
  * classes, 500 of them for validation. Each precision is trained in a child process, which is
  * repeated with slower settings after a failure (train_child.h). The reference is the validation
- * top-1 after the last epoch of runs with the same settings and several seeds
- * (accuracy_reference.h). A result is right if it is at most ACCURACY_MARGIN percentage points
- * outside the range of the reference values. The margin allows for the sampling error. At an
- * accuracy of 99 % over 500 images, one standard deviation is 0.44 percentage points; the margin of
- * 1 point is more than two standard deviations. */
+ * top-1 after the last epoch of runs with the same settings and several seeds. A result is right if
+ * it is at most one percentage point outside the range of the reference values.
+ *
+ * The built-in references, bench/data/accuracy_cpu.json, are made from results/recorded by
+ *
+ *     ampscale bench accuracy --recorded results/recorded/cpu-avx512-2-threads/precision \
+ *         --print-reference >bench/data/accuracy_cpu.json */
 #pragma once
 
-#include "bench/accuracy_reference.h"
-#include "bench/train_child.h"
+#include "bench/options.h"
 
-enum { ACCURACY_SCHEMA = 1, ACCURACY_ROWS_MAX = 16 };
-#define ACCURACY_MARGIN 1.0
+enum { ACCURACY_NAME_SIZE = 16, ACCURACY_ROWS_MAX = 16 };
 
 struct accuracy_config {
     struct bench_options options; /* .dir: folder of accuracy.json and the runs */
     int n_rows;
     char precision[ACCURACY_ROWS_MAX][ACCURACY_NAME_SIZE]; /* names as in `train` */
-    bool quick;                                            /* a short training, which takes some
-                                                            * seconds */
+    bool quick;           /* a short training, which takes some seconds */
     const char *recorded; /* folder of runs to compare with; NULL: the built-in references, which
                            * exist only for the full training */
 };

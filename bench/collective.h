@@ -24,7 +24,6 @@
 #include "comm/world.h"
 
 enum {
-    COLLECTIVE_SCHEMA = 1,
     COLLECTIVE_RANKS_MAX = 256,
     COLLECTIVE_AGGREGATED_MAX = 64, /* operations that start together */
     COLLECTIVE_SHARED = 16          /* brief calls after which the ranks share their times */
@@ -131,34 +130,10 @@ MUST_CHECK enum status collective_measure(const struct collective_config *c, str
                                           struct collective_buffers *b, int64_t bytes,
                                           struct collective_row *row);
 
-/* --- printing (collective_report.c) --- */
-
-struct collective_report {
-    const struct collective_config *config;
-    const char *network;             /* comm_name of the ranks' communicator */
-    const char *memory;              /* memory of the data: "host" or "device" */
-    const char *why;                 /* the reason if devices communicate through the host; else
-                                      * "" */
-    const json_t *versions;          /* object of library versions */
-    int ranks, threads;              /* number of all ranks; number of ranks in each process */
-    const struct rank_info *process; /* (ranks / threads) */
-    int rows, empty_rows;     /* with and without data; a size may be too small for all ranks */
-    int failed;               /* number of results with wrong elements */
-    int64_t wrong;            /* number of wrong elements */
-    double busbw;             /* sum of busbw over the rows with data, both places */
-    struct bench_table table; /* used for CSV and JSON; the text format is the table of
-                               * nccl-tests */
-};
-
-/* Rank 0 calls these functions in this order, collective_report_row once for each row. */
-void collective_report_begin(struct collective_report *r);
-void collective_report_row(struct collective_report *r, const struct collective_row *row);
-MUST_CHECK enum status collective_report_end(struct collective_report *r);
+/* --- the benchmark --- */
 
 /* Returns a new object with every setting of the measurement, or NULL if memory ran out. */
 json_t *collective_config_json(const struct collective_config *c);
-
-/* --- the benchmark --- */
 
 /* The ranks of this process, one thread each. */
 struct collective_ranks {
@@ -166,11 +141,11 @@ struct collective_ranks {
     struct comm *const *comm;  /* (members); collective_run closes them, except the world's
                                 * communicator */
     struct comm *const *words; /* (members) see collective_buffers_open */
-    const char *why;           /* see collective_report */
+    const char *why;           /* the reason if devices communicate through the host; else NULL */
 };
 
-/* Measures all sizes between the ranks and prints them. Afterwards returns STATUS_MISMATCH if a
- * result was wrong. */
+/* Measures all sizes between the ranks and prints them (collective_run.c). Afterwards returns
+ * STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
                                       const struct collective_ranks *ranks);
 

@@ -4,7 +4,6 @@
 
 #include "base/array.h"
 #include "base/stats.h"
-#include "bench/conv_pass.h"
 #include "bench/micro.h"
 #include "bench/record.h"
 

@@ -1,5 +1,5 @@
 /* Describes and checks a convolution's passes. */
-#include "bench/conv_pass.h"
+#include "bench/conv.h"
 
 #include "base/array.h"
 

@@ -2,6 +2,7 @@
 #include "bench/gemm.h"
 
 #include "base/array.h"
+#include "bench/record.h"
 #include "bench/timed_op.h"
 
 #include <math.h>
@@ -35,20 +36,18 @@ static struct tensor_desc matrix(int rows, int cols, bool transposed)
     return transposed ? tensor_2d(DTYPE_F32, rows, cols) : tensor_2d(DTYPE_F32, cols, rows);
 }
 
-/* Sets the type of a tensor. TF32 is not a storage type: the tensor is fp32, and its values are
- * rounded to TF32 when they are read. */
 static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
 {
-    if (emulated || type == DTYPE_TF32) {
+    if (emulated)
         t->rounds = type;
-        return;
-    }
-    t->type = type;
-    t->bytes = (size_t)tensor_count(t) * dtype_size(type);
+    else
+        *t = timed_op_typed(*t, type, true);
 }
 
-enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
-                          struct op_desc *out)
+/* Describes the operation on tensors of `type` (F32, TF32, F16, BF16). If `emulated`, the tensors
+ * are fp32 and their values are rounded to `type`. */
+static enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
+                                 struct op_desc *out)
 {
     if (s->a_t && s->b_t)
         return status_fail(STATUS_UNSUPPORTED, "products of two transposed matrices are not "
@@ -235,23 +234,110 @@ done:
     return st;
 }
 
-/* --- the benchmark --- */
+/* --- printing --- */
 
 struct gemm_bench {
     const struct gemm_config *config;
     struct micro micro;
     struct graph *graph;
     struct gemm_list list;
-    struct gemm_report report;
+    int left_out; /* number of sizes left out because their products exceed max_gflop */
+    struct bench_table table;
     int64_t wrong;
 };
+
+static void gemm_columns(struct bench_table *t, const void *row)
+{
+    static const char *const transposed[2][2] = {{"NN", "NT"}, {"TN", "TT"}};
+    const struct gemm_row *w = row;
+    const struct gemm_case *c = w->what;
+    const struct gemm_bench *b = t->context;
+    double flops = gemm_flops(&c->size);
+    /* `share` is the throughput divided by the device's peak in the type in which the device
+     * multiplies; NaN: the peak was not measured. */
+    double peak = b->micro.peaks.flops_per_s[w->emulated ? DTYPE_F32 : w->type];
+    double share = peak > 0 ? w->flops_per_s / peak : NAN;
+    char type[32];
+    snprintf(type, sizeof type, "%s%s", dtype_str(w->type), w->emulated ? " emulated" : "");
+    column_text(t, "layer", "layer", -22, c->layer);
+    column_text(t, "pass", "pass", -11, c->pass);
+    column_int(t, "count", "count", 5, c->count);
+    column_int(t, "m", "m", 7, c->size.m);
+    column_int(t, "n", "n", 7, c->size.n);
+    column_int(t, "k", "k", 8, c->size.k);
+    column_bool(t, "a_t", c->size.a_t);
+    column_bool(t, "b_t", c->size.b_t);
+    column_text(t, NULL, "op", 2, transposed[c->size.a_t][c->size.b_t]);
+    column_text(t, "type", NULL, 0, dtype_str(w->type));
+    column_bool(t, "emulated", w->emulated);
+    column_text(t, NULL, "type", -13, type);
+    column_json(t, "flops", json_real(flops));
+    column_real(t, NULL, "GFLOP", 9, 4, 1e-9, flops);
+    column_json(t, "measured", json_boolean(w->measured));
+    if (!w->measured)
+        column_json(t, "reason", json_string(w->impl));
+    t->absent = !w->measured;
+    harness_columns(t, "n", &w->time);
+    column_real(t, NULL, "ms", 10, 4, 1e3, w->time.median);
+    column_real(t, "gflops", "GFLOP/s", 9, 1, 1, w->flops_per_s * 1e-9);
+    t->absent = !w->measured || isnan(share);
+    column_real(t, "share", "share", 5, 2, 1, share);
+    t->absent = !w->measured;
+    column_int(t, "checked", "checked", 8, w->checked);
+    column_int(t, "wrong", "#wrong", 6, w->wrong);
+    column_text(t, "impl", NULL, 0, w->impl);
+    t->absent = false;
+    column_text(t, NULL, "implementation", 0, w->impl);
+    column_noise(t, w->measured ? &w->time.noise : NULL, w->measured ? share : NAN);
+}
+
+static void gemm_report_begin(struct gemm_bench *b)
+{
+    static const struct gemm_case none = {.pass = ""};
+    static const struct gemm_row blank = {.what = &none};
+    const struct bench_options *o = &b->config->options;
+    if (o->format == BENCH_TEXT && o->net)
+        fprintf(o->out, "%s, %d px, batch %d on ", o->net, o->image_size, o->batch);
+    if (o->format == BENCH_TEXT)
+        fprintf(o->out, "%s\n", b->micro.about);
+    b->table = bench_table_of(o, gemm_columns, b);
+    bench_table_open(&b->table, &blank);
+}
+
+static json_t *gemm_sizes_json(const struct gemm_config *c)
+{
+    const struct bench_options *o = &c->options;
+    if (o->net)
+        return json_pack("{s:s, s:i, s:i}", "net", o->net, "batch", o->batch, "image_size",
+                         o->image_size);
+    return json_string("given");
+}
+
+static enum status gemm_report_end(struct gemm_bench *b)
+{
+    const struct gemm_config *c = b->config;
+    const struct bench_head head = {"gemm", 1, b->micro.about, b->micro.dev->threads};
+    if (c->options.format == BENCH_TEXT && b->left_out > 0)
+        fprintf(c->options.out, "\n%d sizes of more than %g GFLOP were left out\n", b->left_out,
+                c->max_gflop);
+    return bench_record_rows(&head,
+                             json_pack("{s:o, s:f, s:i, s:o}", "sizes", gemm_sizes_json(c),
+                                       "max_gflop", c->max_gflop, "left_out", b->left_out, "peaks",
+                                       peaks_json(&b->micro.peaks)),
+                             "rows", &b->table);
+}
+
+/* --- the benchmark --- */
 
 static enum status open_list(struct gemm_bench *b)
 {
     const struct gemm_config *c = b->config;
     const struct bench_options *o = &c->options;
-    if (!o->net)
-        return gemm_list_one(&c->size, &b->list);
+    if (!o->net) {
+        TRY(array_new(&b->list.item, 1));
+        b->list.item[b->list.n++] = (struct gemm_case){.size = c->size, .pass = "", .count = 1};
+        return STATUS_OK;
+    }
     TRY(graph_build(o->net, 1000, o->image_size, &b->graph));
     return gemm_list_net(b->graph, o->batch, &b->list);
 }
@@ -267,7 +353,7 @@ static enum status measure_case(struct gemm_bench *b, const struct gemm_case *wh
         TRY(gemm_measure(&c->options.timing, b->micro.stream, b->micro.ref, what, (enum dtype)type,
                          &row));
         b->wrong += row.wrong;
-        bench_table_row(&b->report.table, &row);
+        bench_table_row(&b->table, &row);
     }
     return STATUS_OK;
 }
@@ -282,20 +368,20 @@ static enum status measure_all(struct gemm_bench *b)
 {
     int types = 0;
     for (int i = 0; i < b->list.n; i++)
-        b->report.left_out += is_left_out(b, &b->list.item[i]);
+        b->left_out += is_left_out(b, &b->list.item[i]);
     for (int type = 0; type < DTYPE_COUNT; type++)
         types += b->config->types[type];
-    gemm_report_begin(&b->report);
-    bar_begin(b->config->options.timing.bar, (int64_t)types * (b->list.n - b->report.left_out));
+    gemm_report_begin(b);
+    bar_begin(b->config->options.timing.bar, (int64_t)types * (b->list.n - b->left_out));
     for (int i = 0; i < b->list.n; i++)
         if (!is_left_out(b, &b->list.item[i]))
             TRY(measure_case(b, &b->list.item[i]));
-    return gemm_report_end(&b->report);
+    return gemm_report_end(b);
 }
 
 enum status bench_gemm(const struct gemm_config *c)
 {
-    struct gemm_bench b = {.config = c, .report = {.config = c, .micro = &b.micro}};
+    struct gemm_bench b = {.config = c};
     enum status st;
     CHECK(open_list(&b));
     CHECK(micro_open(c->options.devices, c->options.threads, &b.micro));
@@ -303,7 +389,7 @@ enum status bench_gemm(const struct gemm_config *c)
     CHECK(measure_all(&b));
     st = harness_wrong(b.wrong, "elements of products are wrong");
 done:
-    bench_table_close(&b.report.table);
+    bench_table_close(&b.table);
     micro_close(&b.micro);
     gemm_list_free(&b.list);
     graph_free(b.graph);

@@ -25,10 +25,9 @@
 #pragma once
 
 #include "bench/micro.h"
-#include "bench/options.h"
 #include "model/graph.h"
 
-enum { GEMM_SCHEMA = 1, GEMM_SIZE_MAX = 1 << 24 };
+enum { GEMM_SIZE_MAX = 1 << 24 };
 
 struct gemm_size {
     int m, n, k;
@@ -48,24 +47,13 @@ struct gemm_list {
     struct gemm_case *item; /* (n) */
 };
 
-/* Each function makes a list. gemm_list_net: the distinct products of a network's training step on
- * `batch` images, in the order of the layers, without the gradient of the images. gemm_list_one:
- * one size. */
+/* Lists the distinct products of a network's training step on `batch` images, in the order of the
+ * layers, without the gradient of the images. */
 MUST_CHECK enum status gemm_list_net(const struct graph *g, int batch, struct gemm_list *list);
-MUST_CHECK enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list);
 void gemm_list_free(struct gemm_list *list);
 
 /* Returns the FLOPs of the product; a multiply-add counts as two. */
 double gemm_flops(const struct gemm_size *s);
-
-/* Returns which matrices are transposed, as a text such as "TN". */
-const char *gemm_transposes(const struct gemm_size *s);
-
-/* Describes the operation on tensors of `type` (F32, TF32, F16, BF16). If `emulated`, the tensors
- * are fp32 and their values are rounded to `type`. STATUS_UNSUPPORTED if both A and B are
- * transposed. */
-MUST_CHECK enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
-                                     struct op_desc *out);
 
 struct gemm_row {
     const struct gemm_case *what;
@@ -91,17 +79,6 @@ struct gemm_config {
     bool types[DTYPE_COUNT];
     double max_gflop; /* products of more GFLOP than this are left out; 0: no limit */
 };
-
-/* The printed report (gemm_report.c). The caller calls gemm_report_begin, then bench_table_row for
- * each row, then gemm_report_end. */
-struct gemm_report {
-    const struct gemm_config *config;
-    const struct micro *micro;
-    int left_out; /* number of sizes left out because their products exceed max_gflop */
-    struct bench_table table;
-};
-void gemm_report_begin(struct gemm_report *r);
-MUST_CHECK enum status gemm_report_end(struct gemm_report *r);
 
 /* Measures and prints. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_gemm(const struct gemm_config *c);

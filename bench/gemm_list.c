@@ -1,4 +1,4 @@
-/* Makes lists of matrix sizes: the sizes of a network, or a single size. */
+/* Lists the matrix sizes of a network. */
 #include "bench/gemm.h"
 
 #include "base/array.h"
@@ -13,24 +13,10 @@ double gemm_flops(const struct gemm_size *s)
     return 2.0 * s->m * s->n * s->k;
 }
 
-const char *gemm_transposes(const struct gemm_size *s)
-{
-    static const char *const name[2][2] = {{"NN", "NT"}, {"TN", "TT"}};
-    return name[s->a_t][s->b_t];
-}
-
 void gemm_list_free(struct gemm_list *list)
 {
     free(list->item);
     *list = (struct gemm_list){0};
-}
-
-enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list)
-{
-    list->n = 0;
-    TRY(array_new(&list->item, 1));
-    list->item[list->n++] = (struct gemm_case){.size = *size, .pass = "", .count = 1};
-    return STATUS_OK;
 }
 
 /* A layer as a matrix product, (rows x in) times (in x out), which is computed `groups` times. */

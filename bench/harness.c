@@ -95,7 +95,7 @@ enum status quiet_end(struct quiet *q, struct host_noise *noise)
     char why[NOISE_TEXT_MAX];
     if (j)
         TRY(add_own(j, q->begun.own_s, &ended.own_s));
-    *noise = load_between(&q->begun, &ended, true);
+    *noise = load_between(&q->begun, &ended);
     if (j)
         TRY(largest_noise(j->comm, noise));
     q->again = q->left-- > 0 && host_noise_judge(noise, why);

@@ -11,12 +11,29 @@
 /* The files count as dropped if at most this fraction of them is still in the page cache. */
 static const double COLD_SHARE = 0.02;
 
-enum {
-    ROWS_PER_COUNT = 8
-}; /* five stages; the three stages that read files have two rows each, warm
-    * and cold */
+/* Five stages; the three that read files have two rows each, warm and cold. */
+enum { ROWS_PER_COUNT = 8 };
 
 /* --- printing --- */
+
+struct input_report {
+    const struct input_config *config;
+    const struct input_set *set;
+    int cores;     /* number of cores that this process may use */
+    double cached; /* fraction of the files that stayed in the page cache; cold rows are measured
+                    * only if this fraction is small */
+    bool cold;     /* cold rows are measured */
+    struct input_row row[ROWS_PER_COUNT * INPUT_THREADS_MAX]; /* (rows) */
+    int rows;
+    int64_t wrong; /* images, of all rows */
+};
+
+static const char *const stage_name[INPUT_STAGES] = {"read", "decode", "resample", "loader", "gpu"};
+
+static bool reads_files(enum input_stage stage)
+{
+    return stage == INPUT_READ || input_stage_loads(stage);
+}
 
 /* Returns the speed relative to the row that has the same stage, warm or cold, and the first
  * requested number of threads. */
@@ -32,14 +49,14 @@ static void input_columns(struct bench_table *t, const void *row)
 {
     const struct input_row *w = row;
     const struct input_report *r = t->context;
-    const char *stage = input_stage_str(w->stage);
+    bool files = reads_files(w->stage);
     /* Number of cores in use, to compute the throughput per core: at most one per thread. */
     int cores = w->threads < r->cores ? w->threads : r->cores;
     double passes = w->time.median > 0 ? 1 / w->time.median : 0; /* per second */
     double rate = (double)w->images * passes;
     column_int(t, NULL, "threads", 7, w->threads);
-    column_text(t, "stage", "stage", -9, stage);
-    column_text(t, "from", "from", -6, !w->files ? "memory" : w->cold ? "cold" : "warm");
+    column_text(t, "stage", "stage", -9, stage_name[w->stage]);
+    column_text(t, "from", "from", -6, !files ? "memory" : w->cold ? "cold" : "warm");
     column_int(t, "threads", NULL, 0, w->threads);
     column_int(t, "images", NULL, 0, w->images);
     column_int(t, "bytes", NULL, 0, w->bytes);
@@ -47,7 +64,7 @@ static void input_columns(struct bench_table *t, const void *row)
     column_real(t, "images_per_s", "images/s", 10, 1, 1, rate);
     column_real(t, "images_per_s_per_core", "per core", 10, 1, 1, rate / cores);
     if (t->format != BENCH_CSV)
-        column_real(t, "files_per_s", "files/s", 9, 1, 1, w->files ? rate : NAN);
+        column_real(t, "files_per_s", "files/s", 9, 1, 1, files ? rate : NAN);
     column_real(t, "bytes_per_s", "MB/s", 9, 2, 1e-6, (double)w->bytes * passes);
     column_real(t, NULL, "p5 ms", 9, 3, 1e3, w->time.p5);
     column_real(t, NULL, "median ms", 9, 3, 1e3, w->time.median);
@@ -83,11 +100,11 @@ static void input_print_head(const struct input_report *r, FILE *out)
                 r->cached * 100);
 }
 
-enum status input_report_print(const struct input_report *r)
+static enum status input_report_print(const struct input_report *r)
 {
     const struct input_config *c = r->config;
     const struct bench_options *o = &c->options;
-    struct bench_head head = {"input", INPUT_SCHEMA, NULL, -1};
+    struct bench_head head = {"input", 1, NULL, -1};
     struct bench_table t = bench_table_of(o, input_columns, r);
     for (int i = 0; i < r->rows; i++)
         head.workers = r->row[i].threads > head.workers ? r->row[i].threads : head.workers;
@@ -107,57 +124,43 @@ enum status input_report_print(const struct input_report *r)
 
 /* --- the benchmark --- */
 
-static enum status measure_rows(const struct input_config *c, const struct input_set *set,
-                                struct input_report *r, struct input_row *row)
+static enum status measure_rows(struct input_report *r)
 {
+    const struct input_config *c = r->config;
+    int stages = r->set->decoder ? INPUT_STAGES : INPUT_GPU, n_cold = 0;
     /* Asks the system to drop the files from the page cache. Cold rows are measured only if the
      * files left the page cache. */
     TRY(input_set_drop(r->set));
     TRY(input_set_cached(r->set, &r->cached));
     r->cold = r->cached <= COLD_SHARE;
-    int stages = set->decoder ? INPUT_STAGES : INPUT_GPU, cold_stages = set->decoder ? 3 : 2;
-    bar_begin(c->options.timing.bar,
-              (int64_t)c->n_threads * (stages + (r->cold ? cold_stages : 0)));
+    for (int stage = 0; r->cold && stage < stages; stage++)
+        n_cold += reads_files((enum input_stage)stage);
+    bar_begin(c->options.timing.bar, (int64_t)c->n_threads * (stages + n_cold));
     for (int k = 0; k < c->n_threads; k++)
         for (int stage = 0; stage < stages; stage++)
             for (int cold = 1; cold >= 0; cold--) {
-                bool files = stage == INPUT_READ || input_stage_loads((enum input_stage)stage);
-                if (cold && (!files || !r->cold))
+                if (cold && (!r->cold || !reads_files((enum input_stage)stage)))
                     continue;
-                TRY(input_measure(c, set, (enum input_stage)stage, cold == 1, c->threads[k],
-                                  &row[r->rows]));
-                r->rows++;
+                TRY(input_measure(c, r->set, (enum input_stage)stage, cold == 1, c->threads[k],
+                                  &r->row[r->rows]));
+                r->wrong += r->row[r->rows++].wrong;
             }
     return STATUS_OK;
 }
 
-static enum status check_rows(const struct input_report *r)
+enum status bench_input(const struct input_config *c)
 {
-    int64_t wrong = 0;
-    for (int i = 0; i < r->rows; i++)
-        wrong += r->row[i].wrong;
-    return harness_wrong(wrong, "images have wrong pixels, or are missing or repeated");
-}
-
-static enum status input_run(const struct input_config *c, struct input_row *row)
-{
+    struct input_config counted = *c;
     struct input_set set = {0};
-    struct input_report r = {.config = c, .set = &set, .cores = host_cores(), .row = row};
+    struct input_report r = {.config = &counted, .set = &set, .cores = host_cores()};
     enum status st, closed;
-    CHECK(input_set_open(c, &set));
-    CHECK(measure_rows(c, &set, &r, row));
+    if (counted.n_threads == 0)
+        counted.threads[counted.n_threads++] = r.cores;
+    CHECK(input_set_open(&counted, &set));
+    CHECK(measure_rows(&r));
     CHECK(input_report_print(&r));
-    CHECK(check_rows(&r));
+    st = harness_wrong(r.wrong, "images have wrong pixels, or are missing or repeated");
 done:
     closed = input_set_close(&set);
     return st != STATUS_OK ? st : closed;
-}
-
-enum status bench_input(const struct input_config *c)
-{
-    struct input_row row[ROWS_PER_COUNT * INPUT_THREADS_MAX];
-    struct input_config counted = *c;
-    if (counted.n_threads == 0)
-        counted.threads[counted.n_threads++] = host_cores();
-    return input_run(&counted, row);
 }

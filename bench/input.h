@@ -26,7 +26,7 @@
 #include "input/image_files.h"
 #include "input/sample.h"
 
-enum { INPUT_SCHEMA = 1, INPUT_THREADS_MAX = 32 };
+enum { INPUT_THREADS_MAX = 32 };
 
 struct input_config {
     struct bench_options options; /* .batch: images per batch of the loader, at most the number of
@@ -72,8 +72,6 @@ struct input_set {
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
 MUST_CHECK enum status input_set_close(struct input_set *set); /* accepts a zeroed struct */
 
-uint64_t input_sum(const uint8_t *bytes, size_t n);
-
 /* Returns the random-number generator that chooses the view of image i. It is the one that the
  * loader uses in epoch 0 with seed 0. */
 struct rng input_rng(int64_t i);
@@ -94,13 +92,11 @@ enum input_stage {
     INPUT_GPU, /* the loader with a GPU's decoder */
     INPUT_STAGES
 };
-const char *input_stage_str(enum input_stage stage);
 
 struct input_row {
     enum input_stage stage;
     int threads;
-    bool files; /* the stage reads files */
-    bool cold;  /* the files are not in the page cache */
+    bool cold; /* the files are not in the page cache */
     int64_t images, bytes;
     struct harness_result time; /* time of a pass */
     int64_t on_device;          /* number of images of the checked pass that the GPU decoded */
@@ -110,7 +106,7 @@ struct input_row {
 /* Returns whether a stage is an epoch of the loader. */
 static inline bool input_stage_loads(enum input_stage stage)
 {
-    return stage == INPUT_LOADER || stage == INPUT_GPU;
+    return stage >= INPUT_LOADER;
 }
 
 /* Measures and checks a stage. Wrong results are not a failure here: the row counts them. */
@@ -118,20 +114,7 @@ MUST_CHECK enum status input_measure(const struct input_config *c, const struct 
                                      enum input_stage stage, bool cold, int threads,
                                      struct input_row *row);
 
-/* --- printing, and the benchmark (input.c) --- */
-
-struct input_report {
-    const struct input_config *config;
-    const struct input_set *set;
-    int cores;     /* number of cores that this process may use */
-    double cached; /* fraction of the files that stayed in the page cache; cold rows are measured
-                    * only if this fraction is small */
-    bool cold;     /* cold rows are measured */
-    const struct input_row *row; /* (rows) */
-    int rows;
-};
-
-MUST_CHECK enum status input_report_print(const struct input_report *r);
+/* --- the benchmark (input.c) --- */
 
 /* Measures and prints. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_input(const struct input_config *c);

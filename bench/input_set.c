@@ -19,11 +19,6 @@
 
 enum { CLASSES = 8, FILE_MAX = 1 << 30 };
 
-uint64_t input_sum(const uint8_t *bytes, size_t n)
-{
-    return hash_bytes(0, bytes, n);
-}
-
 struct rng input_rng(int64_t i)
 {
     return rng_at(0, RNG_AUGMENT, 0, (uint64_t)i);
@@ -71,7 +66,7 @@ static enum status keep_bytes(const struct input_set *set, int64_t i, struct inp
         TRY(file_read(path, FILE_MAX, &bytes, &image->size));
         image->bytes = (uint8_t *)bytes;
     }
-    image->bytes_sum = input_sum(image->bytes, image->size);
+    image->bytes_sum = hash_bytes(0, image->bytes, image->size);
     return STATUS_OK;
 }
 
@@ -102,7 +97,7 @@ static enum status learn_one(struct input_set *set, struct sample_reader *reader
     TRY(stop_check());
     TRY(keep_bytes(set, i, image));
     TRY(sample_read(reader, &set->sample, image_files_at(&set->files, i), &rng, pixels, &stats));
-    image->pixels_sum = input_sum(pixels, 3 * size * size);
+    image->pixels_sum = hash_bytes(0, pixels, 3 * size * size);
     set->bytes += stats.bytes;
     return keep_view(set, reader, i, image);
 }

@@ -19,12 +19,6 @@ enum {
                      * decoded */
 };
 
-const char *input_stage_str(enum input_stage stage)
-{
-    static const char *const names[INPUT_STAGES] = {"read", "decode", "resample", "loader", "gpu"};
-    return names[stage];
-}
-
 /* The resources of one thread. */
 struct hand {
     struct sample_reader *reader;
@@ -61,7 +55,7 @@ static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *s
     case INPUT_READ:
         TRY(sample_load(h->reader, image_files_at(&set->files, i), &bytes, &size));
         *want = image->bytes_sum;
-        *sum = p->checks ? input_sum(bytes, size) : 0;
+        *sum = p->checks ? hash_bytes(0, bytes, size) : 0;
         return STATUS_OK;
     case INPUT_DECODE:
         TRY(sample_decode(h->reader, &set->sample, image->bytes, image->size, &rng, &view));
@@ -72,7 +66,7 @@ static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *s
         TRY(sample_resample(h->reader, &image->view, h->pixels));
     }
     *want = image->pixels_sum;
-    *sum = p->checks ? input_sum(h->pixels, p->image_bytes) : 0;
+    *sum = p->checks ? hash_bytes(0, h->pixels, p->image_bytes) : 0;
     return STATUS_OK;
 }
 
@@ -107,7 +101,7 @@ static enum status check_pixels(struct passes *p, int64_t i, const uint8_t *pixe
     const struct input_image *image = &p->set->image[i];
     struct rng rng = input_rng(i);
     struct sample_view view;
-    *right = input_sum(pixels, p->image_bytes) == image->pixels_sum;
+    *right = hash_bytes(0, pixels, p->image_bytes) == image->pixels_sum;
     if (*right || p->stage != INPUT_GPU)
         return STATUS_OK;
     struct hand *h = &p->hand[0];
@@ -244,7 +238,6 @@ enum status input_measure(const struct input_config *c, const struct input_set *
     enum status st;
     *row = (struct input_row){.stage = stage,
                               .threads = threads,
-                              .files = stage == INPUT_READ || input_stage_loads(stage),
                               .cold = cold,
                               .images = set->data.n,
                               .bytes = set->bytes};

@@ -18,7 +18,7 @@
  * bytes read and the bytes written.
  *
  * If several devices are given, data is copied from each device's memory to the memory of each
- * other device, one pair at a time, on a stream of the source device (memory_peers.c).
+ * other device, one pair at a time, on a stream of the source device.
  *
  * After the samples of a kernel or copy, every element that it wrote is checked. */
 #pragma once
@@ -27,7 +27,7 @@
 #include "kernels/backend.h"
 #include "kernels/device_list.h"
 
-enum { MEMORY_SCHEMA = 1, MEMORY_PEERS_SCHEMA = 1, MEMORY_ROWS_MAX = 4, MEMORY_MIB_DEVICE = 256 };
+enum { MEMORY_ROWS_MAX = 4 };
 
 struct memory_row {
     const char *name; /* host: "copy" ... "triad"; device: "h2d", "d2h", "d2d" */
@@ -61,7 +61,7 @@ MUST_CHECK enum status memory_measure_device(const struct harness_config *timing
 double memory_best(const struct memory_row *row);
 double memory_median(const struct memory_row *row);
 
-/* --- between devices (memory_peers.c) --- */
+/* --- between devices --- */
 
 struct memory_pair {
     bool measured; /* false if source and target are the same device */
@@ -76,22 +76,19 @@ struct memory_peers {
     char device[256];                                  /* description of the first device */
     size_t bytes;                                      /* size of a copy */
     struct memory_pair pair[DEVICES_MAX][DEVICES_MAX]; /* [from][to] */
+    int64_t wrong;                                     /* number of wrong bytes of all pairs */
 };
 
-/* Fills in pair[] for p->n devices and p->bytes. */
+/* Fills in pair[] and `wrong` for p->n devices and p->bytes. */
 MUST_CHECK enum status memory_measure_peers(const struct harness_config *timing,
                                             struct device *const *dev, struct memory_peers *p);
 
 /* Bandwidth from the median time, 1e9 bytes/s; each byte counts once. */
 double memory_pair_rate(const struct memory_peers *p, int from, int to);
 
-/* Measures and prints copies between several devices ("cuda:0,1"). Fails in the same cases as
- * bench_memory. */
-MUST_CHECK enum status bench_memory_peers(const struct bench_options *o);
-
 /* --- the benchmark --- */
 
 /* Measures and prints. Each array has o->max_mib MiB. If o->max_mib is 0, an array of the host is
- * as large as STREAM requires, and an array of a device has 256 MiB. Several devices are measured
- * by bench_memory_peers. Afterwards returns STATUS_MISMATCH if a result was wrong. */
+ * as large as STREAM requires, and an array of a device has 256 MiB. Afterwards returns
+ * STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_memory(const struct bench_options *o);

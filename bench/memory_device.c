@@ -135,11 +135,14 @@ enum status memory_measure_peers(const struct harness_config *timing, struct dev
                                  struct memory_peers *p)
 {
     bar_begin(timing->bar, (int64_t)p->n * (p->n - 1));
+    p->wrong = 0;
     for (int from = 0; from < p->n; from++) {
         p->index[from] = dev[from]->index;
-        for (int to = 0; to < p->n; to++)
+        for (int to = 0; to < p->n; to++) {
             if (from != to)
                 TRY(measure_pair(timing, dev[from], dev[to], p->bytes, &p->pair[from][to]));
+            p->wrong += p->pair[from][to].wrong;
+        }
     }
     return STATUS_OK;
 }

@@ -12,10 +12,7 @@
 #pragma once
 
 #include "bench/micro.h"
-#include "bench/options.h"
 #include "model/graph.h"
-
-enum { OPTIMIZER_SCHEMA = 1 };
 
 struct optimizer_row {
     const char *precision;
@@ -33,12 +30,6 @@ struct optimizer_row {
 MUST_CHECK enum status optimizer_measure(const struct bench_options *o, const struct micro *m,
                                          const struct graph *g, const char *precision,
                                          struct optimizer_row *row);
-
-/* Runs one step of a planned OP_SGD on values whose results are exact. Counts the elements that
- * differ from the reference. t->arg must have memory for all tensors of the plan and for the
- * state. */
-struct timed_op;
-MUST_CHECK enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wrong);
 
 /* Measures the update at o->precision, or at fp32, amp and O2 if o->precision is NULL, and prints
  * the results. Then returns STATUS_MISMATCH if a result was wrong. */

@@ -3,7 +3,7 @@
  * The roofline model (Williams, Waterman and Patterson, "Roofline: an insightful visual performance
  * model for multicore architectures", CACM 52(4), 2009): an operation that moves `bytes` and
  * computes `flops` takes at least max(bytes / bandwidth, flops / rate). Bandwidth and rates are
- * measured with this device's own library (bench/peak.h), not taken from a data sheet. */
+ * measured with this device's own library (bench/micro.h), not taken from a data sheet. */
 #pragma once
 
 #include "kernels/ops.h"

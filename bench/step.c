@@ -270,18 +270,21 @@ static enum status without_fusion(enum status st)
     return status_fail(st, "%s; --fuse none times the step without fused operations", why);
 }
 
-static enum status step_run(const struct bench_options *o, enum status (*run)(struct step_bench *b))
+enum status bench_step(const struct bench_options *options, bool marked)
 {
+    struct bench_options o = *options;
+    struct step_bench b = {.options = &o};
     enum status st;
-    struct step_bench b = {.options = o};
-    CHECK(graph_build(o->net, 1000, o->image_size, &b.graph));
-    CHECK(micro_open(o->devices, o->threads, &b.micro));
-    CHECK(micro_peaks(&b.micro, o->peak, o->rounds));
-    CHECK(noise_step_open(b.micro.dev, b.graph, o, false, &b.net));
-    CHECK(run(&b));
+    if (marked)
+        o.format = BENCH_JSON;
+    CHECK(graph_build(o.net, 1000, o.image_size, &b.graph));
+    CHECK(micro_open(o.devices, o.threads, &b.micro));
+    CHECK(micro_peaks(&b.micro, o.peak, o.rounds));
+    CHECK(noise_step_open(b.micro.dev, b.graph, &o, false, &b.net));
+    CHECK(marked ? run_marked(&b) : run_rounds(&b));
     CHECK(step_report(&b));
 done:
-    if (st == STATUS_LIBRARY && o->fuse != FUSE_NONE && b.micro.dev &&
+    if (st == STATUS_LIBRARY && o.fuse != FUSE_NONE && b.micro.dev &&
         b.micro.dev->backend->asynchronous)
         st = without_fusion(st);
     network_close(b.net);
@@ -290,16 +293,4 @@ done:
     graph_free(b.graph);
     free(b.seconds);
     return st;
-}
-
-enum status bench_step(const struct bench_options *o)
-{
-    return step_run(o, run_rounds);
-}
-
-enum status bench_step_marked(const struct bench_options *o)
-{
-    struct bench_options as_record = *o;
-    as_record.format = BENCH_JSON;
-    return step_run(&as_record, run_marked);
 }

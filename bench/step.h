@@ -9,14 +9,13 @@
  * FUSE_AUTO it also prints the chosen fusions, and the measured times that led to each choice
  * (struct fusion). The printed percentage is the bound divided by the measured time. It can exceed
  * 100 for two reasons: an operation may read data that the previous operation left in a cache, and
- * a library may use an algorithm with fewer FLOPs (Winograd). */
-MUST_CHECK enum status bench_step(const struct bench_options *o);
+ * a library may use an algorithm with fewer FLOPs (Winograd).
+ *
+ * `marked`: in the process that bench profile starts (profile.h). Runs one step, which is not
+ * timed, with a mark for the profiler before each operation. Then prints the record without times.
+ * STATUS_DATA if the device has no profiler. */
+MUST_CHECK enum status bench_step(const struct bench_options *o, bool marked);
 
 /* Prints the fusions that FUSE_AUTO chose for a program, and the times that led to each choice.
  * With BENCH_JSON, keeps them for the record instead. */
 void step_fusions(const struct bench_options *o, const struct program *p, struct bench_table *t);
-
-/* Used in the process that bench profile starts (profile.h). Runs one step, which is not timed,
- * with a mark for the profiler before each operation. Then prints the record of bench step without
- * times. STATUS_DATA if the device has no profiler. */
-MUST_CHECK enum status bench_step_marked(const struct bench_options *o);

@@ -1,22 +1,27 @@
-/* Measures the training throughput of a device over whole steps, alternating with a peer, which is
+/* Measures the training throughput of a device over whole steps, in turns with a peer, which is
  * another training program.
  *
  * Each turn is a training run of a few steps on synthetic images in its own process, or a request
- * to the peer (throughput_peer.h). Its result is the median over the steps after warm-up. A row has
- * the median, lowest and highest result of its turns. Rows take turns in rounds
- * (throughput_plan.h). If combinations of fusion and graphs are requested, each combination is a
- * row, and the runs of the row use this combination or fail. Otherwise a failed run is repeated on
- * a lower rung (train_child.h), and the row names the rung of its results.
+ * to the peer. Its result is the median over the steps after warm-up. A row has the median, lowest
+ * and highest result of its turns. If combinations of fusion and graphs are requested, each
+ * combination is a row, and the runs of the row use this combination or fail. Otherwise a failed
+ * run is repeated on a lower rung (train_child.h), and the row names the rung of its results.
+ *
+ * A key is a precision and a batch size. The rows of a key are ampscale with each combination, and
+ * the peer in eager mode. The first key has two more rows: ampscale on JPEG files, and the compiled
+ * peer. A round has one turn of each row of all keys that is compared (ampscale and eager), key by
+ * key; the order of a key's rows reverses from round to round. The budget may end any later turn,
+ * so the first round comes first: after it every key has a comparison. The compiled peer has one
+ * turn, after the first round, because compiling takes minutes. JPEG files come last.
  *
  * The measurement ends within its budget, or at a signal, and prints the rows that it has. If a
  * turn was cut off and its row has no result, the row has another turn in the time that all others
- * left. With options.dir, the record is replaced after each turn, and a later call continues it
- * (throughput_resume.c): a call that is killed loses at most the turn that ran. */
+ * left. With options.dir, the record is replaced after each turn, and a later call continues it: a
+ * call that is killed loses at most the turn that ran. */
 #pragma once
 
 #include "base/stats.h"
-#include "bench/throughput_peer.h"
-#include "bench/throughput_plan.h"
+#include "bench/train_child.h"
 
 enum {
     THROUGHPUT_SCHEMA = 1,
@@ -51,6 +56,91 @@ struct throughput_config {
     bool resume;      /* whether the results of the record in options.dir are kept */
 };
 
+/* --- the rows and the order of their turns --- */
+
+enum throughput_who {
+    THROUGHPUT_OURS,    /* ampscale */
+    THROUGHPUT_FILES,   /* ampscale, from JPEG files */
+    THROUGHPUT_EAGER,   /* the peer in eager mode */
+    THROUGHPUT_COMPILE, /* the peer, compiled */
+    THROUGHPUT_WHO_COUNT
+};
+
+struct throughput_slot {
+    int key;
+    enum throughput_who who;
+    int combination; /* index of the combination; 0 in rows without combinations */
+};
+
+struct throughput_turn {
+    int slot;
+    int round; /* from 0 */
+};
+
+struct throughput_plan {
+    int n_slots, n_turns;
+    struct throughput_slot *slot; /* (n_slots) sorted by key; the rows of a key are in the order in
+                                   * which they are printed */
+    struct throughput_turn *turn; /* (n_turns) in order of execution */
+};
+
+/* The caller calls throughput_plan_free, after a failure too. */
+MUST_CHECK enum status throughput_plan_make(const struct throughput_config *c,
+                                            struct throughput_plan *p);
+void throughput_plan_free(struct throughput_plan *p); /* accepts a zeroed struct */
+
+/* --- the peer (throughput_peer.c) --- */
+
+enum { PEER_ABOUT_SIZE = 160, PEER_LINE_SIZE = 512 };
+
+enum peer_state {
+    PEER_NONE, /* not started yet, or ended */
+    PEER_STARTING,
+    PEER_READY,
+};
+
+/* A process that answers requests on its standard input, as tests/peers/torch_step.py does (its
+ * docstring describes the protocol). If it dies or hangs after it was ready, it is started again,
+ * but only once. */
+struct peer {
+    /* Set by the caller. */
+    const char *script; /* a .py file is run by the script run.sh of its folder, which finds a
+                         * Python with PyTorch; without run.sh, by python3. Any other file is
+                         * executed directly */
+    const char *device, *net;
+    int image_size;
+    int threads;     /* 0: the peer's default */
+    const char *dir; /* folder of its logs: peer.log, and peer-again.log of the second process */
+    const struct process_signals *signals;
+    const struct time_budget *budget;
+
+    /* The caller initialises these members to 0, but sets `lost` to true if there is no script. */
+    enum peer_state state;
+    bool lost;                   /* whether the peer will never be started again */
+    bool cut;                    /* whether the last request had no answer in time */
+    int starts;                  /* number of starts */
+    char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" before the peer is ready for the first
+                                  * time */
+    char why[TRAIN_WHY_SIZE];    /* why the last peer process ended; "" if none has ended */
+    struct process process;
+    uint64_t started_ns;
+    int fd;                    /* socket to the process's standard input and output */
+    char line[PEER_LINE_SIZE]; /* (n) bytes that were read but are not yet a whole line */
+    size_t n;
+};
+
+/* Starts the peer in the background, unless it is already running or is lost. */
+MUST_CHECK enum status peer_start(struct peer *p);
+
+/* Asks the peer for its training throughput. If the peer gives no throughput, *images_per_s is NAN
+ * and `why` has the reason. STATUS_INTERRUPTED after a signal. */
+MUST_CHECK enum status peer_ask(struct peer *p, const char *mode, const char *precision, int batch,
+                                int steps, double *images_per_s, char why[TRAIN_WHY_SIZE]);
+
+void peer_stop(struct peer *p);
+
+/* --- the measurement --- */
+
 struct throughput_row {
     struct throughput_slot slot;
     struct train_ladder ladder;         /* for rows of ampscale */
@@ -66,6 +156,11 @@ struct throughput_row {
                                * first turn */
 };
 
+static inline bool throughput_is_ours(const struct throughput_row *row)
+{
+    return row->slot.who == THROUGHPUT_OURS || row->slot.who == THROUGHPUT_FILES;
+}
+
 /* The state of a measurement. */
 struct throughput {
     const struct throughput_config *config;
@@ -76,21 +171,11 @@ struct throughput {
     struct peer peer;
 };
 
-/* Takes the results from the record in options.dir, if there is one (throughput_resume.c).
- * STATUS_DATA if it is damaged; STATUS_USAGE if it is of other settings. */
+/* Takes the results from the record in options.dir, if there is one. STATUS_DATA if it is
+ * damaged; STATUS_USAGE if it is of other settings. */
 MUST_CHECK enum status throughput_resume(struct throughput *t);
 
-/* Returns the number of turns behind turn `i` for which it leaves time: those of rows without a
- * result, and for a row that has none itself only those of the same round. The compilation counts
- * as three, because it is not begun with less time. It leaves none: at its time limit the peer is
- * killed, and then no time may be left in which the peer would have had turns. */
-int throughput_after(const struct throughput *t, int i);
-
-/* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
-MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);
-
-/* Sets `out` to the name of a row (throughput_report.c): "amp:256 ampscale, fuse none, graphs
- * on". */
+/* Sets `out` to the name of a row: "amp:256 ampscale, fuse none, graphs on". */
 void throughput_row_name(const struct throughput *t, const struct throughput_row *row, char *out,
                          size_t size);
 

@@ -1,5 +1,5 @@
 /* Starts a peer, sends it requests, and reads its answers. */
-#include "bench/throughput_peer.h"
+#include "bench/throughput.h"
 
 #include "base/clock.h"
 #include "base/file.h"

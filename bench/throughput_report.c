@@ -1,25 +1,24 @@
-/* Prints the rows of bench throughput and the fastest combination, as a table or as a record. */
+/* Prints the rows of bench throughput and the fastest combination, as a table or as a record, and
+ * takes the results of earlier calls from a record. */
 #include "bench/throughput.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "bench/record.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const who_name[THROUGHPUT_WHO_COUNT] = {"ampscale", "ampscale, from files",
                                                            "PyTorch eager", "PyTorch compile"};
-
-static bool is_ours(const struct throughput_row *row)
-{
-    return row->slot.who == THROUGHPUT_OURS || row->slot.who == THROUGHPUT_FILES;
-}
 
 /* Returns the combination that was requested for a row, or NULL if none was requested. */
 static const struct throughput_combination *named_of(const struct throughput *t,
                                                      const struct throughput_row *row)
 {
     const struct throughput_config *c = t->config;
-    return c->n_combinations && is_ours(row) ? &c->combination[row->slot.combination] : NULL;
+    return c->n_combinations && throughput_is_ours(row) ? &c->combination[row->slot.combination]
+                                                        : NULL;
 }
 
 static void say_combination(const struct throughput_combination *c, char *out, size_t size)
@@ -49,7 +48,7 @@ static const char *why_of(const struct throughput_row *row)
  * ampscale's or has no results, or if train_work_rung returns NULL. */
 static const char *rung_of(const struct throughput *t, const struct throughput_row *row)
 {
-    return is_ours(row) && row->n > 0 ? train_work_rung(&t->work, &row->ladder) : NULL;
+    return throughput_is_ours(row) && row->n > 0 ? train_work_rung(&t->work, &row->ladder) : NULL;
 }
 
 /* --- the fastest combination --- */
@@ -148,7 +147,7 @@ static void throughput_how_columns(struct bench_table *t, const struct throughpu
     }
     if (rung)
         column_text(t, "rung", NULL, 0, rung);
-    if (is_ours(row))
+    if (throughput_is_ours(row))
         column_json(t, "falls", train_falls_json(&row->ladder));
     if (row->ladder.fusions)
         column_json(t, "fusions", json_incref(row->ladder.fusions));
@@ -185,7 +184,7 @@ static void throughput_columns(struct bench_table *t, const void *row)
     column_text(t, NULL, "rung", 0, r->n == 0 ? why_of(r) : rung ? rung : "");
     if (r->n == 0 || *r->why)
         column_text(t, "why", NULL, 0, why_of(r));
-    column_noise(t, is_ours(r) && r->n > 0 ? &r->noise : NULL, NAN);
+    column_noise(t, throughput_is_ours(r) && r->n > 0 ? &r->noise : NULL, NAN);
 }
 
 /* --- the record --- */
@@ -227,12 +226,12 @@ static void print_ratio(const struct throughput *t, int key)
         const struct throughput_row *row = &t->row[i];
         if (row->slot.key != key || row->slot.who == THROUGHPUT_FILES)
             continue;
-        if (row->n > 0 && is_ours(row))
+        if (row->n > 0 && throughput_is_ours(row))
             ours = fmax(ours, row->stats.median);
         else if (row->n > 0 && row->stats.median > theirs) {
             theirs = row->stats.median;
             fastest = who_name[row->slot.who];
-        } else if (row->n == 0 && !is_ours(row))
+        } else if (row->n == 0 && !throughput_is_ours(row))
             missing = row;
     }
     if (ours == 0 || theirs == 0)
@@ -259,7 +258,7 @@ void throughput_print(const struct throughput *t)
     for (int i = 0; i < t->plan.n_slots; i++) {
         const struct throughput_row *row = &t->row[i];
         bench_table_row(&table, row);
-        if (is_ours(row))
+        if (throughput_is_ours(row))
             train_falls_print(&row->ladder, row->why, out);
         if (row->n > 0 && *row->why)
             fprintf(out, "    not in every round: %s\n", row->why);
@@ -270,4 +269,80 @@ void throughput_print(const struct throughput *t)
     }
     fprintf(out, "%d of %d turns\n", t->taken, t->plan.n_turns);
     bench_warn(&(struct bench_head){.threads = c->options.threads}, &table);
+}
+
+/* --- the record of an earlier call, which may have any contents --- */
+
+enum { RECORD_MAX_BYTES = 16 << 20 };
+
+static struct throughput_row *find_row(struct throughput *t, const char *name)
+{
+    char own[128];
+    for (int i = 0; i < t->plan.n_slots; i++) {
+        throughput_row_name(t, &t->row[i], own, sizeof own);
+        if (strcmp(own, name) == 0)
+            return &t->row[i];
+    }
+    return NULL;
+}
+
+/* Takes the row's results, at most one for each round. A row without a result begins anew. */
+static enum status take_row(struct throughput *t, const json_t *from)
+{
+    struct throughput_row *row = find_row(t, json_text_at(from, "name"));
+    const json_t *rate = json_object_get(from, "rates");
+    size_t n = json_array_size(rate);
+    if (!row || row->n > 0 || n == 0)
+        return STATUS_OK;
+    for (size_t i = 0; i < n && row->n < t->config->options.rounds; i++) {
+        double v = json_number_value(json_array_get(rate, i));
+        if (!(v > 0) || !isfinite(v))
+            return status_fail(STATUS_DATA, "row '%s' has a rate that is no number above 0",
+                               json_text_at(from, "name"));
+        row->rate[row->n++] = v;
+    }
+    t->taken += row->n;
+    row->noise = host_noise_read(from);
+    train_ladder_resume(&row->ladder, from);
+    return stats_of(row->rate, row->n, &row->stats);
+}
+
+static bool is_same(const json_t *record, const char *key, int value)
+{
+    return json_number_at(record, key) == value;
+}
+
+static enum status take_record(struct throughput *t, const json_t *record)
+{
+    const struct throughput_config *c = t->config;
+    const json_t *row;
+    size_t i;
+    if (strcmp(json_text_at(record, "bench"), "throughput") != 0 ||
+        !is_same(record, "schema", THROUGHPUT_SCHEMA))
+        return status_fail(STATUS_DATA, "it is no record of bench throughput");
+    if (strcmp(json_text_at(record, "net"), c->options.net) != 0 ||
+        !is_same(record, "image_size", c->options.image_size) ||
+        !is_same(record, "steps", c->steps) || !is_same(record, "plans", c->plans) ||
+        !is_same(record, "threads", c->options.threads))
+        return status_fail(STATUS_USAGE, "it is of other settings; give another --out");
+    json_array_foreach(json_object_get(record, "rows"), i, row) TRY(take_row(t, row));
+    for (int k = 0; k < t->plan.n_slots; k++)
+        t->work.budget.measured = t->work.budget.measured || t->row[k].n > 0;
+    if (t->work.budget.measured)
+        text_clean(t->work.device, sizeof t->work.device, json_text_at(record, "device"));
+    text_clean(t->peer.about, sizeof t->peer.about, json_text_at(record, "peer"));
+    return STATUS_OK;
+}
+
+enum status throughput_resume(struct throughput *t)
+{
+    char path[TRAIN_PATH_SIZE];
+    json_t *record;
+    TRY(path_format(path, sizeof path, "%s/throughput.json", t->work.dir));
+    if (!path_exists(path))
+        return STATUS_OK;
+    TRY(json_read(path, RECORD_MAX_BYTES, &record));
+    enum status st = take_record(t, record);
+    json_decref(record);
+    return status_context(st, "'%s'", path);
 }

@@ -60,6 +60,7 @@ static int run_bench(const struct cli_command *c, int argc, char **argv)
         struct bench_options *o = b->config;
         o->out = stdout;
         o->timing.bar = &bar;
+        o->timing.repeats = HARNESS_REPEATS;
         bar.title = b->name;
     }
     int code = cli_run(&family, argc, argv);

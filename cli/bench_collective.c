@@ -190,7 +190,5 @@ const struct cli_command cmd_bench_collective = {
                  "ampscale bench collective all_reduce_perf -b 8 -e 1G -f 2 -g 8"}},
     .part = {{collective_settings}},
     .prints = true,
-    .config =
-        &(struct collective_command){
-            .config.options.timing = {.within = 0.02, .seconds = 2, .repeats = HARNESS_REPEATS}},
+    .config = &(struct collective_command){.config.options.timing = {.within = 0.02, .seconds = 2}},
     .work = run_collective};

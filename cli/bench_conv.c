@@ -33,5 +33,5 @@ const struct cli_command cmd_bench_conv = {
                  "ampscale bench conv --devices cuda:0 -b 64 --json -o conv.json"}},
     .part = {{bench_device_settings}, {bench_network_settings}, {conv_settings}},
     .prints = true,
-    .config = &(struct conv_command){.options.timing.repeats = HARNESS_REPEATS},
+    .config = &(struct conv_command){.no_step = false},
     .work = run_conv};

@@ -78,7 +78,5 @@ const struct cli_command cmd_bench_gemm = {
                  "ampscale bench gemm --net resnet18 -b 8 --image-size 64 --peak peak.json --csv"}},
     .part = {{bench_device_settings}, {bench_peak_settings}, {gemm_settings}},
     .prints = true,
-    .config =
-        &(struct gemm_config){
-            .options.timing = {.within = 0.01, .seconds = 2, .repeats = HARNESS_REPEATS}},
+    .config = &(struct gemm_config){.options.timing = {.within = 0.01, .seconds = 2}},
     .work = run_gemm};

@@ -55,7 +55,5 @@ const struct cli_command cmd_bench_input = {
                 {"The same for generated images of ImageNet's size", "ampscale bench input"}},
     .part = {{bench_timing_settings}, {input_settings}},
     .prints = true,
-    .config =
-        &(struct input_config){
-            .options.timing = {.within = 0.02, .seconds = 2, .repeats = HARNESS_REPEATS}},
+    .config = &(struct input_config){.options.timing = {.within = 0.02, .seconds = 2}},
     .work = run_input};

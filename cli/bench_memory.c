@@ -23,6 +23,5 @@ const struct cli_command cmd_bench_memory = {
                  "ampscale bench memory --devices cuda:0,1,2,3"}},
     .part = {{bench_device_settings}, {bench_timing_settings}, {memory_settings}},
     .prints = true,
-    .config = &(
-        struct bench_options){.timing = {.within = 0.01, .seconds = 5, .repeats = HARNESS_REPEATS}},
+    .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
     .bench = bench_memory};

@@ -29,6 +29,5 @@ const struct cli_command cmd_bench_optimizer = {
              {bench_peak_settings},
              {optimizer_settings}},
     .prints = true,
-    .config = &(
-        struct bench_options){.timing = {.within = 0.01, .seconds = 5, .repeats = HARNESS_REPEATS}},
+    .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
     .bench = bench_optimizer};

@@ -61,5 +61,5 @@ const struct cli_command cmd_bench_overlap = {
                  "--bucket-mb 4,25 --json -o overlap.json"}},
     .part = {{bench_device_settings}, {bench_network_settings}, {overlap_settings}},
     .prints = true,
-    .config = &(struct overlap_config){.options.timing.repeats = HARNESS_REPEATS},
+    .config = &(struct overlap_config){.n_sizes = 0},
     .work = run_overlap};

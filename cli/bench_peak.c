@@ -1,5 +1,5 @@
 /* ampscale bench peak: the highest rates of the device. */
-#include "bench/peak.h"
+#include "bench/micro.h"
 
 #include "cli/bench_options.h"
 

@@ -28,7 +28,7 @@ static enum status run_step(void *command)
     const struct step_command *c = command;
     if (c->predict)
         return bench_step_predict(&c->options, c->predict);
-    return c->marked ? bench_step_marked(&c->options) : bench_step(&c->options);
+    return bench_step(&c->options, c->marked);
 }
 
 const struct cli_command cmd_bench_step = {
@@ -51,5 +51,5 @@ const struct cli_command cmd_bench_step = {
              {bench_fuse_settings},
              {step_settings}},
     .prints = true,
-    .config = &(struct step_command){.options.timing.repeats = HARNESS_REPEATS},
+    .config = &(struct step_command){.marked = false},
     .work = run_step};

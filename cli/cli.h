@@ -79,12 +79,8 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
         "quiet", 'q', NULL, NULL, "Print no progress on stderr", AS_SWITCH(member)                 \
     }
 
-/* Redirects stdout to a file that replaces `path` when the command ends. STATUS_USAGE if `path` is
- * a folder. */
-MUST_CHECK enum status output_open(const char *path);
-
 /* Completes the output of the command. Flushes stdout. If something was printed, the output
- * replaces the file at the path of output_open, even if the command failed. STATUS_IO if the
+ * replaces the file of --output, even if the command failed. STATUS_IO if the
  * output cannot be written. */
 MUST_CHECK enum status output_close(void);
 
@@ -108,10 +104,6 @@ MUST_CHECK enum status help_print(const struct cli_command *c, const char *name,
 /* Prints the examples of a command or a family. */
 void help_print_examples(const struct cli_command *c, FILE *out);
 
-/* Prints `text` from column `column` on, with words that do not fit in a line on further lines that
- * begin in column `hang`. Ends the last line. */
-void help_print_wrapped(const char *text, size_t length, int column, int hang, FILE *out);
-
 /* Prints what help_print prints, as a subsection of a manual page in mdoc. The options are a list,
  * ordered by group, with the spellings and the help of each. docs/man/make-page inserts the
  * subsection into the manual page. */
@@ -120,21 +112,6 @@ MUST_CHECK enum status manual_print(const struct cli_command *c, const char *nam
 
 /* Returns the guide with that name, or NULL if there is none. */
 const struct guide *guide_find(const char *name);
-
-/* Prints the names and titles of all guides. */
-void guide_list(FILE *out);
-
-/* Prints a guide as plain text: links become their text, and the address if it is on the web. */
-void guide_print(const struct guide *g, FILE *out);
-
-/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP. An idle thread
- * spins for milliseconds before it sleeps, and takes processor time from the workers of the loader.
- * If another process is busy on the same machine, every barrier costs a time slice: training of
- * small networks was measured to be three times slower. A restart is necessary, because the library
- * reads the environment when it is loaded, before main(). Returns if the restart fails, or if the
- * environment already sets the spin time or the wait policy. The user or an earlier restart has
- * then set it. */
-void spin_limit(char **argv);
 
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,
     cmd_export, cmd_info, cmd_launch, cmd_pair, cmd_plot, cmd_predict, cmd_record, cmd_report,

@@ -1,7 +1,9 @@
-/* Reads a command line with argp. Tables of settings define what each argument sets. */
+/* Reads a command line with argp. Tables of settings define what each argument sets. Redirects
+ * stdout to the file of --output. */
 #include "cli/cli.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/nearest.h"
 #include "base/text_new.h"
 
@@ -9,6 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Keys of flags without a letter: KEY_ROW plus the index of the row. */
 enum { KEY_MDOC = 256, KEY_ROW };
@@ -289,6 +293,51 @@ enum status cli_parse(const struct cli_command *c, int argc, char **argv)
         st = status_fail(STATUS_USAGE, "'--help' only prints the help");
     command_line_free(&line);
     return st;
+}
+
+static struct atomic_file output; /* the file that stdout is redirected to */
+static const char *output_path;   /* NULL: stdout is not redirected */
+
+static enum status output_fail(const char *path)
+{
+    return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+}
+
+/* Redirects stdout to a file that replaces `path` when the command ends. STATUS_USAGE if `path` is
+ * a folder. */
+static enum status output_open(const char *path)
+{
+    struct stat s;
+    output_path = path;
+    if (!*path)
+        return status_fail(STATUS_USAGE, "--output '': give the name of a file");
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+        return status_fail(STATUS_USAGE, "--output '%s' is a folder: give the name of a file",
+                           path);
+    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* devices, pipes and links are not replaced */
+        return freopen(path, "w", stdout) ? STATUS_OK : output_fail(path);
+    TRY(atomic_file_open(&output, path));
+    if (dup2(fileno(output.stream), STDOUT_FILENO) >= 0)
+        return STATUS_OK;
+    enum status st = output_fail(path);
+    atomic_file_abandon(&output);
+    return st;
+}
+
+enum status output_close(void)
+{
+    struct stat s;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        atomic_file_abandon(&output);
+        return output_path ? output_fail(output_path)
+                           : status_fail(STATUS_IO, "cannot write the results to standard output");
+    }
+    if (!output.stream)
+        return STATUS_OK;
+    if (fstat(fileno(output.stream), &s) == 0 && s.st_size > 0)
+        return atomic_file_commit(&output);
+    atomic_file_abandon(&output);
+    return STATUS_OK;
 }
 
 bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code)

@@ -76,7 +76,9 @@ static enum status sorted(const struct argp_option *options, struct items *all)
     return STATUS_OK;
 }
 
-void help_print_wrapped(const char *text, size_t length, int column, int hang, FILE *out)
+/* Prints `text` from column `column` on, with words that do not fit in a line on further lines that
+ * begin in column `hang`. Ends the last line. */
+static void print_wrapped(const char *text, size_t length, int column, int hang, FILE *out)
 {
     while (column + (int)length > WIDTH) {
         size_t end = (size_t)(WIDTH - column);
@@ -107,14 +109,14 @@ static enum status print_option(const struct argp_option *o, FILE *out)
     TRY(text_stream_close(&names));
     int column = (int)names.size;
     if (column > DOC_COLUMN + DOC_GAP) {
-        help_print_wrapped(names.text, names.size, 0, NAME_COLUMN, out);
+        print_wrapped(names.text, names.size, 0, NAME_COLUMN, out);
         column = 0;
     } else {
         fputs(names.text, out);
     }
     int gap = column < DOC_COLUMN ? DOC_COLUMN - column : DOC_GAP;
     fprintf(out, "%*s", gap, "");
-    help_print_wrapped(o->doc, strlen(o->doc), column + gap, DOC_COLUMN, out);
+    print_wrapped(o->doc, strlen(o->doc), column + gap, DOC_COLUMN, out);
     free(names.text);
     return STATUS_OK;
 }
@@ -128,7 +130,7 @@ static enum status print_usage(const char *name, const char *arguments, FILE *ou
         int length = (int)strcspn(form, "\n");
         TRY(text_new(&line, "%s %s [OPTION...]%s%.*s", start, name, length > 0 ? " " : "", length,
                      form));
-        help_print_wrapped(line, strlen(line), 0, USAGE_COLUMN, out);
+        print_wrapped(line, strlen(line), 0, USAGE_COLUMN, out);
         free(line);
         if (form[length] == '\0')
             return STATUS_OK;
@@ -161,7 +163,7 @@ void help_print_examples(const struct cli_command *c, FILE *out)
     fputs("Examples:\n", out);
     for (const struct cli_example *e = c->example; e->does; e++) {
         fputs("  ", out);
-        help_print_wrapped(e->does, strlen(e->does), 2, 2, out);
+        print_wrapped(e->does, strlen(e->does), 2, 2, out);
         print_shell_line(e->line, out);
     }
 }
@@ -175,7 +177,7 @@ enum status help_print(const struct cli_command *c, const char *name,
     size_t before = strcspn(c->doc, "\v"); /* the text after a '\v' follows the options */
     CHECK(sorted(options, &all));
     CHECK(print_usage(name, c->arguments, out));
-    help_print_wrapped(c->doc, before, 0, 0, out);
+    print_wrapped(c->doc, before, 0, 0, out);
     fputc('\n', out);
     for (int i = 0; i < all.n; i++) {
         const struct argp_option *o = all.item[i].option;
@@ -191,7 +193,7 @@ enum status help_print(const struct cli_command *c, const char *name,
     help_print_examples(c, out);
     if (c->doc[before]) {
         fputc('\n', out);
-        help_print_wrapped(c->doc + before + 1, strlen(c->doc + before + 1), 0, 0, out);
+        print_wrapped(c->doc + before + 1, strlen(c->doc + before + 1), 0, 0, out);
     }
     if (guide_find(c->name))
         fprintf(out, "\nGuide: ampscale help %s\n", c->name);

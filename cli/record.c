@@ -183,7 +183,7 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     struct load begin = load_read(&meter);
     TRY(run_command(a->argv, log, &end));
     struct load after = load_read(&meter);
-    struct host_noise between = load_between(&begin, &after, true);
+    struct host_noise between = load_between(&begin, &after);
     *exit_code = end.code;
     if (end.received || end.code != 0)
         return status_fail(end.received ? STATUS_INTERRUPTED : STATUS_IO,

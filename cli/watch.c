@@ -1,6 +1,6 @@
 /* ampscale watch: a run or a study in progress, from its records. */
+#include "watch/watch.h"
 #include "cli/cli.h"
-#include "watch/follow.h"
 
 #include <langinfo.h>
 #include <locale.h>

@@ -1,7 +1,7 @@
 /* Makes names for runs in legends. */
 #include "base/text.h"
 #include "plots/figure.h"
-#include "results/run_key.h"
+#include "results/run.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "report/report_scan.h"
 #include "results/noise.h"
 #include "results/outcome.h"
-#include "results/run_key.h"
+#include "results/run.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -9,11 +9,38 @@
 #pragma once
 
 #include "base/status.h"
-#include "results/conditions.h"
+#include "results/run.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* --- Under which conditions runs were made: when, and how many of them other work disturbed --- */
+
+enum { CONDITIONS_TIME_SIZE = 24 };
+
+/* Starts as conditions_none. */
+struct conditions {
+    char from[CONDITIONS_TIME_SIZE]; /* start of the first run, "2026-11-21T06:25:00Z"; "": no run
+                                      * recorded it */
+    char to[CONDITIONS_TIME_SIZE];   /* end of the last run, likewise */
+    int64_t runs;
+    int64_t recorded; /* runs whose record says whether they were disturbed; older records do not */
+    int64_t disturbed; /* runs that other work disturbed (noise.h) */
+    double others; /* largest share of the processors' time that other processes took in one of the
+                    * runs; NAN: not known */
+};
+
+extern const struct conditions conditions_none;
+
+/* The conditions of one run. */
+struct conditions conditions_of(const struct run *run);
+
+/* Adds the conditions of other runs. */
+void conditions_add(struct conditions *all, const struct conditions *other);
+
+/* Returns whether a text has the form of a time in a record. */
+bool conditions_is_time(const char *text);
 
 /* Increased when a reader of the previous version would misread the file. */
 enum { ANALYSIS_SCHEMA = 1 };
@@ -209,7 +236,5 @@ MUST_CHECK enum status analysis_write(const struct analysis *a, const char *path
 
 void analysis_free(struct analysis *a); /* no effect on a zeroed struct */
 
-/* analysis_scaling_str returns "weak" or "strong". analysis_part_str returns the name of a part in
- * a cell's "split", such as "data_s". */
+/* Returns "weak" or "strong". */
 const char *analysis_scaling_str(enum analysis_scaling s);
-const char *analysis_part_str(enum analysis_part p);

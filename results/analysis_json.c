@@ -120,6 +120,13 @@ static const struct {
 };
 enum { N_MEASURES = sizeof measures / sizeof *measures };
 
+static const char *const part_names[ANALYSIS_PARTS] = {
+    [ANALYSIS_DATA] = "data_s",       [ANALYSIS_H2D] = "h2d_s",
+    [ANALYSIS_FORWARD] = "forward_s", [ANALYSIS_BACKWARD] = "backward_s",
+    [ANALYSIS_COMM] = "comm_s",       [ANALYSIS_OPTIMIZER] = "optimizer_s",
+    [ANALYSIS_OTHER] = "other_s",
+};
+
 /* ---- writing ---- */
 
 /* Adds the empty value `empty` to the object, under `key`. The object owns the value. */
@@ -179,7 +186,7 @@ static enum status cell_put(json_t *into, const struct analysis_cell *c)
     TRY(json_put(into, "scaling", json_string(analysis_scaling_str(c->scaling))));
     TRY(member_new(into, "split", json_object(), &part));
     for (int p = 0; p < ANALYSIS_PARTS; p++)
-        TRY(json_put(part, analysis_part_str((enum analysis_part)p), json_finite(c->split[p])));
+        TRY(json_put(part, part_names[p], json_finite(c->split[p])));
     TRY(json_put(into, "slowest_rank",
                  c->slowest_rank < 0 ? json_null() : json_integer(c->slowest_rank)));
     TRY(member_new(into, "evidence", json_array(), &evidence));
@@ -325,7 +332,7 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
         return status_fail(STATUS_DATA, "'scaling' must be weak or strong");
     c->scaling = strcmp(scaling, "weak") == 0 ? ANALYSIS_WEAK : ANALYSIS_STRONG;
     for (int p = 0; p < ANALYSIS_PARTS; p++) {
-        const char *name = analysis_part_str((enum analysis_part)p);
+        const char *name = part_names[p];
         const json_t *split = json_object_get(object, "split");
         TRY(real_parse(json_object_get(split, name), name, &c->split[p]));
     }

@@ -65,7 +65,7 @@ static void read_own(struct load *l)
 
 struct load load_read(const struct load_meter *m)
 {
-    struct load l = {.wall_s = 1e-9 * (double)clock_ns(), .own_s = NAN, .preempted = NAN};
+    struct load l = {.wall_s = clock_s(), .own_s = NAN, .preempted = NAN};
     char path[4096], line[64];
     bool fits = snprintf(path, sizeof path, "%s/loadavg", m->proc) < (int)sizeof path;
     if (!fits || !file_first_line(path, line, sizeof line) || sscanf(line, "%lf", &l.average) != 1)
@@ -76,7 +76,7 @@ struct load load_read(const struct load_meter *m)
     return l;
 }
 
-struct host_noise load_between(const struct load *a, const struct load *b, bool alone)
+struct host_noise load_between(const struct load *a, const struct load *b)
 {
     double seconds = b->wall_s - a->wall_s, all_s = b->all_s - a->all_s;
     double others_s = (b->busy_s - a->busy_s) - (b->own_s - a->own_s);
@@ -92,8 +92,7 @@ struct host_noise load_between(const struct load *a, const struct load *b, bool 
         n.processors = fmax(1, round(all_s / seconds));
         n.throttled = fmax(0, (b->throttled_s - a->throttled_s) / all_s);
         n.steal = fmax(0, (b->steal_s - a->steal_s) / all_s);
-        if (alone)
-            n.others = fmax(0, others_s / all_s);
+        n.others = fmax(0, others_s / all_s);
     }
     if (seconds > 0)
         n.preempted_per_s = (b->preempted - a->preempted) / seconds;

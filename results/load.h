@@ -1,8 +1,7 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
  * /proc/stat), the time in which quotas stopped this process's control groups, and this process's
- * own counters (getrusage). Only the processors that this process
- * may use are counted. Work on other processors, for example in another container, hardly disturbs
- * this process. */
+ * own counters (getrusage). Only the processors that this process may use are counted. Work on
+ * other processors, for example in another container, hardly disturbs this process. */
 #pragma once
 
 #include "results/noise.h"
@@ -33,7 +32,5 @@ void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus);
 
 struct load load_read(const struct load_meter *m);
 
-/* Returns what the counters show between two readings. `alone`: no other process of the job was on
- * this host. If `alone` is false, `others` is NaN, because the counters do not separate the job's
- * other processes from foreign ones. */
-struct host_noise load_between(const struct load *begin, const struct load *end, bool alone);
+/* Returns what the counters show between two readings. */
+struct host_noise load_between(const struct load *begin, const struct load *end);

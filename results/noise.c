@@ -45,7 +45,9 @@ static bool add_sign(char text[NOISE_TEXT_MAX], double share, double bound, cons
 
 #define TICK_S 0.01
 
-double host_noise_others_bound(const struct host_noise *h)
+/* The bound of `others`, widened for the number of ticks. An unknown number of processors counts as
+ * one. */
+static double others_bound(const struct host_noise *h)
 {
     double processors = h->processors >= 1 ? h->processors : 1;
     return NOISE_OTHERS + 1.5 / sqrt(processors * h->seconds / TICK_S);
@@ -57,7 +59,7 @@ static bool add_signs(const struct host_noise *h, char text[NOISE_TEXT_MAX])
     double rounding = 2 * TICK_S / h->seconds;
     bool steal = add_sign(text, h->steal, NOISE_STEAL + rounding,
                           "of the processors' time was stolen by other guests");
-    bool others = add_sign(text, h->others, host_noise_others_bound(h),
+    bool others = add_sign(text, h->others, others_bound(h),
                            "of the processors' time went to other processes");
     bool throttled = add_sign(text, h->throttled, NOISE_THROTTLED + rounding,
                               "of the processors' time was withheld by a CPU quota");

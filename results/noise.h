@@ -67,10 +67,6 @@ bool noise_judge(const struct noise *noise, char text[NOISE_TEXT_MAX]);
 /* The same for the counters alone. */
 bool host_noise_judge(const struct host_noise *host, char text[NOISE_TEXT_MAX]);
 
-/* The bound of `others`, widened for the number of ticks. An unknown number of processors counts as
- * one. */
-double host_noise_others_bound(const struct host_noise *host);
-
 /* Return a new object: the numbers that are known, "disturbed" and "reason". NULL if there is no
  * memory. */
 json_t *noise_json(const struct noise *noise);

@@ -91,13 +91,9 @@ static bool process_start_ticks(int64_t pid, int64_t *ticks)
  * "": not known. */
 static void process_system(char out[PROCESS_TEXT_MAX])
 {
-    char boot[64] = "", space[48];
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f && !fgets(boot, sizeof boot, f))
+    char boot[64], space[48];
+    if (!file_first_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot))
         boot[0] = '\0';
-    if (f)
-        fclose(f);
-    boot[strcspn(boot, "\n")] = '\0';
     ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
     space[n > 0 ? n : 0] = '\0';
     snprintf(out, PROCESS_TEXT_MAX, "%s%s%s", boot, *boot && *space ? "/" : "", *boot ? space : "");

@@ -92,3 +92,10 @@ int64_t run_warmup(const struct run *run);
  * includes waiting for data, but neither validation nor checkpoints. NAN if there is no such step.
  */
 double run_images_per_s(const struct run *run);
+
+enum { RUN_KEY_SIZE = 1024 };
+
+/* Writes as JSON the settings that affect a run's results, except the seed. Runs with equal keys
+ * are repeats of one experiment. If an older record lacks a setting, writes the setting's default.
+ * The data set is identified by its number of images, because its folder may have moved. */
+void run_key(const struct run *run, char *out, size_t size);

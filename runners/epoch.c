@@ -1,5 +1,5 @@
 /* Makes the record of an epoch. */
-#include "runners/epoch.h"
+#include "runners/pass.h"
 
 #include "base/array.h"
 #include "runners/step.h"

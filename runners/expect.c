@@ -1,5 +1,5 @@
 /* Compares a run with a recorded run. */
-#include "runners/expect.h"
+#include "runners/session.h"
 
 #include "base/json.h"
 #include "runners/settings.h"

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
-#include "runners/divergence.h"
 #include "runners/progress.h"
 #include "runners/step.h"
 
@@ -105,7 +104,7 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
  * warning, because the weights may still be finite. checkpoint_prepare checks the weights. */
 static enum status check_loss(const struct session *s, double loss)
 {
-    enum status st = divergence_check_loss(loss, "the validation loss");
+    enum status st = step_check_loss(loss, "the validation loss");
     if (st != STATUS_DIVERGED || s->config->evaluate)
         return st;
     if (session_leads(s))
@@ -142,7 +141,8 @@ enum status pass_validate(struct session *s, struct pass_result *r)
         return status_fail(STATUS_DATA, "no validation image could be decoded");
     TRY(check_loss(s, r->loss_sum));
     s->agreed = false;
-    progress_accuracy(s->out, step_percent((double)r->top1, (double)r->count),
-                      step_percent((double)r->top5, (double)r->count));
+    fprintf(s->out, " *   Acc@1 %.3f Acc@5 %.3f\n", step_percent((double)r->top1, (double)r->count),
+            step_percent((double)r->top5, (double)r->count));
+    fflush(s->out);
     return STATUS_OK;
 }

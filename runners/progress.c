@@ -101,23 +101,10 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
         print_line(p, i);
 }
 
-/* Writes a number as Python prints a float: with the fewest digits that identify it, and with ".0"
- * after a whole number. */
-static void python_float(double x, char out[32])
-{
-    bool whole = x == floor(x) && fabs(x) < 1e16;
-    snprintf(out, 32, "%.1f", x);
-    for (int digits = 1; !whole && digits <= 17; digits++) {
-        snprintf(out, 32, "%.*g", digits, x);
-        if (strtod(out, NULL) == x)
-            return;
-    }
-}
-
 void progress_overflow(struct progress *p, double scale, bool dynamic)
 {
-    char number[32];
-    python_float(scale, number);
+    char number[32]; /* as Python prints a float, with ".0" after a whole number */
+    snprintf(number, sizeof number, scale == floor(scale) ? "%.1f" : "%.15g", scale);
     fprintf(p->out, "%sGradient overflow.  Skipping step, loss scaler 0 %s %s\n",
             p->terminal ? "\r\033[K" : "", dynamic ? "reducing loss scale to" : "keeps loss scale",
             number);
@@ -130,10 +117,4 @@ void progress_end(struct progress *p)
     fprintf(p->out, "\r\033[K");
     /* Replaces the bar with the log line of the last batch. */
     print_line(p, p->batches - 1);
-}
-
-void progress_accuracy(FILE *out, double top1, double top5)
-{
-    fprintf(out, " *   Acc@1 %.3f Acc@5 %.3f\n", top1, top5);
-    fflush(out);
 }

@@ -48,6 +48,3 @@ void progress_overflow(struct progress *p, double scale, bool dynamic);
 
 /* Clears the bar. */
 void progress_end(struct progress *p);
-
-/* Prints " *   Acc@1 71.234 Acc@5 90.123". */
-void progress_accuracy(FILE *out, double top1, double top5);

@@ -112,7 +112,17 @@ done:
     return st;
 }
 
-void rank_load_begin(const struct world *w, struct rank_load *own)
+/* Reads the counters of all ranks at the same time: no rank leaves the sum before the last one has
+ * entered it. */
+static enum status read_together(struct world *w, const struct load_meter *m, struct load *load)
+{
+    double barrier = 0;
+    TRY(comm_sum(w->comm, &barrier, 1));
+    *load = load_read(m);
+    return STATUS_OK;
+}
+
+enum status rank_load_begin(struct world *w, struct rank_load *own)
 {
     cpu_set_t cpus;
     const char *host = w->info[w->rank].host;
@@ -123,30 +133,22 @@ void rank_load_begin(const struct world *w, struct rank_load *own)
     if (!file_first_line("/proc/sys/kernel/random/boot_id", own->kernel, sizeof own->kernel))
         snprintf(own->kernel, sizeof own->kernel, "%s", host);
     load_open(&own->meter, NULL, &cpus);
-    own->begin = load_read(&own->meter);
+    return read_together(w, &own->meter, &own->begin);
 }
 
-/* Returns what the ranks that count the same processors as rank `first` have read. They read at
- * slightly different times. The time common to all counts, so that no rank's own time outside of
- * its readings is taken for another process's. */
+/* Returns what rank `first` has read. The own time is that of all ranks that count the same
+ * processors. */
 static struct host_noise joint_noise(const struct rank_load *load, int n, int first)
 {
-    struct load begin = load[first].begin, end = load[first].end, own = {0};
+    struct load end = load[first].end;
     for (int i = 0; i < n; i++) {
-        const struct load *a = &load[i].begin, *b = &load[i].end;
-        if (strcmp(load[i].kernel, load[first].kernel) != 0 ||
+        if (i == first || strcmp(load[i].kernel, load[first].kernel) != 0 ||
             !CPU_EQUAL(&load[i].meter.cpus, &load[first].meter.cpus))
             continue;
-        own.own_s += b->own_s - a->own_s;
-        own.preempted += b->preempted - a->preempted;
-        own.throttled_s = fmax(own.throttled_s, b->throttled_s - a->throttled_s);
-        begin = a->wall_s > begin.wall_s ? *a : begin;
-        end = b->wall_s < end.wall_s ? *b : end;
+        end.own_s += load[i].end.own_s - load[i].begin.own_s;
+        end.preempted += load[i].end.preempted - load[i].begin.preempted;
     }
-    end.own_s = begin.own_s + own.own_s;
-    end.preempted = begin.preempted + own.preempted;
-    end.throttled_s = begin.throttled_s + own.throttled_s;
-    return load_between(&begin, &end, true);
+    return load_between(&load[first].begin, &end);
 }
 
 struct host_noise rank_load_worst(const struct rank_load *load, int n, int *rank)
@@ -171,9 +173,7 @@ enum status rank_load_end(struct world *w, struct rank_load *own, struct host_no
                           int *rank)
 {
     struct rank_load *all;
-    double barrier = 0; /* the sum makes all ranks read at the same time */
-    TRY(comm_sum(w->comm, &barrier, 1));
-    own->end = load_read(&own->meter);
+    TRY(read_together(w, &own->meter, &own->end));
     TRY(array_new(&all, w->size));
     enum status st = comm_gather(w->comm, own, all, sizeof *own);
     if (st == STATUS_OK)

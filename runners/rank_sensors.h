@@ -34,8 +34,9 @@ struct rank_load {
     struct load begin, end;
 };
 
-/* Begins to measure the load of this rank's host, on the processors of all its ranks. */
-void rank_load_begin(const struct world *w, struct rank_load *own);
+/* Begins to measure the load of this rank's host, on the processors of all its ranks. Every rank
+ * calls it. */
+MUST_CHECK enum status rank_load_begin(struct world *w, struct rank_load *own);
 
 /* Ends to measure: sets *host to what the ranks' readings show of the host that was disturbed most,
  * and *rank to a rank on it. Every rank calls it. */

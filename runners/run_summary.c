@@ -1,5 +1,5 @@
 /* The run summary: the lines before the first step and after the last one, and summary.json. */
-#include "runners/run_summary.h"
+#include "runners/session.h"
 
 #include "base/json.h"
 #include "base/stop.h"

@@ -8,7 +8,6 @@
 #include "results/record.h"
 #include "runners/checkpoint.h"
 #include "runners/config.h"
-#include "runners/expect.h"
 #include "runners/on_save.h"
 #include "runners/rank_sensors.h"
 #include "telemetry/storage.h"
@@ -108,22 +107,6 @@ MUST_CHECK enum status session_close(struct session *s, enum status st);
  * it. */
 MUST_CHECK enum status session_choose_dir(struct session *s);
 
-/* --- The rungs of a run (engine/ladder.h) (session_ladder.c) --- */
-
-/* Chooses the first rung: as configured or, if the run resumes, with the fusion of its checkpoint.
- * All ranks call it. */
-MUST_CHECK enum status session_settle_ladder(struct session *s);
-
-/* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
- * opens it on the next rung. Several ranks cannot change the rung together, because some may be
- * waiting in an all-reduce. With several ranks, returns the failure, with advice to the user in its
- * message. */
-MUST_CHECK enum status session_leave_rung(struct session *s, enum status st);
-
-/* If a device of any rank has stopped using graphs, makes all ranks stop using graphs, so that all
- * ranks are equally fast. All ranks call it. */
-MUST_CHECK enum status session_share_graphs(struct session *s);
-
 /* Moves the run to a rung without graphs, with a warning, if a device has stopped using graphs
  * since the last call. The results of the run stay the same bit for bit. */
 void session_watch_graphs(struct session *s);
@@ -176,3 +159,32 @@ MUST_CHECK enum status session_begin_record(struct session *s, int argc, char *c
  * measured. All ranks of a host share the energy of its processors, so with several ranks that
  * energy is NaN. */
 double session_joules(struct session *s);
+
+/* --- The comparison, bit by bit, with the record of an earlier run of the same configuration
+ * (expect.c). A training run is a pure function of its configuration: on the same hardware, both
+ * runs have the same losses and the same final state. --- */
+
+/* Loads the record of a completed run; the caller frees it. `config` and `libraries` are this
+ * run's, as in run.json, and `device` describes its device. STATUS_USAGE if a setting, device or
+ * library differs; the message names it. Settings that change no bit, such as paths and loader
+ * threads, may differ. STATUS_DATA for a run with injected faults, or without a hash of its final
+ * state. */
+MUST_CHECK enum status expected_open(const char *dir, const json_t *config, const json_t *libraries,
+                                     const char *device, struct run **out);
+
+/* Checks the loss of a step. STATUS_MISMATCH unless it equals the recorded loss in all recorded
+ * digits. STATUS_DATA if the record has no such step. */
+MUST_CHECK enum status expected_step(const struct run *run, const struct step_record *step);
+
+/* Checks the end of the run: STATUS_DATA unless the record has the same number of steps,
+ * STATUS_MISMATCH unless the hash `state` of the final state equals the recorded hash. */
+MUST_CHECK enum status expected_end(const struct run *run, int64_t steps, const char *state);
+
+/* --- Lines before training and after a completed run, and the summary (run_summary.c) --- */
+
+/* Prints network, devices, ranks, memory, injected faults and the record's folder to s->out. */
+void run_summary_begin(const struct session *s);
+
+/* Completes the record of a run, and prints its totals: throughput, accuracy, time, straggler. All
+ * ranks call it. */
+MUST_CHECK enum status run_summary_finish(struct session *s);

@@ -216,11 +216,97 @@ enum status session_choose_dir(struct session *s)
                        "every name from '%s-001' on is taken; name a folder with --out", prefix);
 }
 
+/* Finds the fusion with which the resumed run was trained, because another fusion would change bits
+ * of the results. Reads it from the checkpoint that will be loaded or, with --resume auto, from the
+ * newest checkpoint that names a fusion. Sets *fuse to FUSE_COUNT if the fusion is not known. */
+static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
+{
+    static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
+    const struct train_config *c = s->config;
+    char path[4096];
+    *fuse = FUSE_COUNT;
+    if (!c->resume || c->evaluate)
+        return STATUS_OK;
+    if (strcmp(c->resume, "auto") != 0)
+        TRY(checkpoint_fuse(c->resume, fuse));
+    for (size_t i = 0; i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && *fuse == FUSE_COUNT;
+         i++) {
+        TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
+        TRY(checkpoint_fuse(path, fuse));
+    }
+    return STATUS_OK;
+}
+
+/* Chooses the first rung: as configured or, if the run resumes, with the fusion of its checkpoint.
+ */
+static enum status settle_ladder(struct session *s)
+{
+    const struct train_config *c = s->config;
+    const struct backend *b = s->devices.backend;
+    enum fuse recorded = FUSE_COUNT;
+    if (session_leads(s))
+        TRY(recorded_fuse(s, &recorded));
+    TRY(world_share(&s->world, &recorded, sizeof recorded));
+    bool known = recorded != FUSE_COUNT && !c->fuse_named;
+    enum fuse_choice choice = known ? FUSE_RESUMED : c->fuse_named ? FUSE_NAMED : FUSE_FREE;
+    ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded : c->fuse, choice,
+                 engine_may_replay(b, c->no_graph, c->sync_bn));
+    return STATUS_OK;
+}
+
+static enum status give_up_graphs(struct session *s, const char *why)
+{
+    TRY(ladder_fall(&s->ladder, FAILED_CAPTURE, status_fail(STATUS_LIBRARY, "%s", why)));
+    engine_drop_graphs(s->engine, why);
+    return STATUS_OK;
+}
+
+/* If a device of any rank has stopped using graphs, makes all ranks stop using graphs, so that all
+ * ranks are equally fast. */
+static enum status share_graphs(struct session *s)
+{
+    const char *why = engine_graphs_lost(s->engine);
+    double lost = why != NULL;
+    if (s->world.size > 1)
+        TRY(comm_sum(s->world.comm, &lost, 1));
+    if (lost == 0)
+        return STATUS_OK;
+    TRY(give_up_graphs(s, why ? why : "another rank cannot replay graphs"));
+    if (session_leads(s))
+        ladder_warn(&s->ladder);
+    return STATUS_OK;
+}
+
+void session_watch_graphs(struct session *s)
+{
+    const char *why = engine_graphs_lost(s->engine);
+    if (why && ladder_graphs(&s->ladder) && give_up_graphs(s, why) == STATUS_OK)
+        ladder_warn(&s->ladder);
+}
+
+/* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
+ * opens it on the next rung. Several ranks cannot change the rung together, because some may be
+ * waiting in an all-reduce. With several ranks, returns the failure, with advice to the user in its
+ * message. */
+static enum status leave_rung(struct session *s, enum status st)
+{
+    const char *lost = engine_graphs_lost(s->engine);
+    if (s->world.size > 1)
+        return ladder_explain(&s->ladder, lost ? FAILED_CAPTURE : FAILED_STEP, st);
+    if (lost)
+        st = status_fail(st, "%s", lost);
+    TRY(engine_fall(s->engine, lost ? FAILED_CAPTURE : FAILED_STEP, st));
+    ladder_warn(&s->ladder);
+    engine_close(s->engine);
+    s->engine = NULL;
+    return STATUS_OK;
+}
+
 /* Opens the engine on the first rung on which all of its programs run. */
 static enum status open_on_ladder(struct session *s)
 {
     enum status st;
-    TRY(session_settle_ladder(s));
+    TRY(settle_ladder(s));
     do {
         TRY(open_engine(s));
         if (engine_comm_why(s->engine)[0]) /* NCCL does not connect the GPUs */
@@ -228,9 +314,9 @@ static enum status open_on_ladder(struct session *s)
         TRY(session_agree(s));
         st = s->ladder.applies ? engine_rehearse(s->engine) : STATUS_OK;
         if (st != STATUS_OK)
-            TRY(session_leave_rung(s, st));
+            TRY(leave_rung(s, st));
     } while (st != STATUS_OK);
-    return session_share_graphs(s);
+    return share_graphs(s);
 }
 
 /* Records why the job ends. The communication thread calls it. */
@@ -286,7 +372,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     storage_open(&s->storage, c->data, NULL);
     TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
     count_threads(s);
-    rank_load_begin(&s->world, &s->load);
+    TRY(rank_load_begin(&s->world, &s->load));
     TRY(find_nccl(s));
     TRY(open_decoder(s));
     TRY(open_loaders(s));

@@ -4,11 +4,34 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "engine/mixup.h"
-#include "runners/divergence.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
+
+/* Returns the oldest batches to the loader until at most `n` batches are in use. */
+static enum status release(struct batches_in_use *h, int n)
+{
+    while (h->n > n) {
+        TRY(engine_batch_read(h->engine, h->n - 1));
+        loader_release(h->loader, h->batch[0]);
+        h->n--;
+        memmove(h->batch, h->batch + 1, (size_t)h->n * sizeof h->batch[0]);
+    }
+    return STATUS_OK;
+}
+
+enum status batches_in_use_add(struct batches_in_use *h, struct batch *b)
+{
+    h->batch[h->n++] = b;
+    return release(h, engine_lag(h->engine) > 0 ? ENGINE_HOLDS : 0);
+}
+
+enum status batches_in_use_release(struct batches_in_use *h)
+{
+    return release(h, 0);
+}
 
 double step_percent(double part, double of)
 {
@@ -48,6 +71,19 @@ enum status step_sums_share(struct session *s, struct step_sums *sums)
     return STATUS_OK;
 }
 
+enum status step_check_loss(double loss, const char *what, ...)
+{
+    char text[STATUS_MESSAGE_MAX];
+    va_list ap;
+    if (isfinite(loss))
+        return STATUS_OK;
+    va_start(ap, what);
+    vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    return status_fail(STATUS_DIVERGED, "%s is %s", text,
+                       isnan(loss) ? "not a number" : "infinite");
+}
+
 /* Checks the loss of a step. Without loss scaling, a loss that is not finite ends the run (--on-nan
  * stop). With loss scaling, the step's gradients are not finite either. The scaler then skips the
  * step, and ends the run if this continues. Every rank has the same sums, so all ranks have the
@@ -62,9 +98,9 @@ static enum status judge_step(struct session *s, double loss_sum, double lr,
     } else if (s->scaled && !r->blank) {
         TRY(scaler_update(&s->config->scaler, &s->state.scaler, r->found_inf));
     } else if (s->config->on_nan == ON_NAN_STOP) {
-        TRY(divergence_check_loss(
-            loss_sum, "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
-            s->state.epoch, s->state.step, lr));
+        TRY(step_check_loss(loss_sum,
+                            "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
+                            s->state.epoch, s->state.step, lr));
     }
     s->agreed = false;
     return STATUS_OK;

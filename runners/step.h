@@ -6,7 +6,6 @@
 #pragma once
 
 #include "results/schema.h"
-#include "runners/batches_in_use.h"
 #include "runners/session.h"
 
 /* Sums over an optimizer step's images, on all ranks. All sums are doubles, so that the ranks can
@@ -35,6 +34,22 @@ void step_sums_add_loss(struct step_sums *sums, const struct loss_metrics *m);
 
 /* Sums `sums` over all ranks, and sets s->stopping if a rank was asked to stop. */
 MUST_CHECK enum status step_sums_share(struct session *s, struct step_sums *sums);
+
+/* Batches that the engine may still be reading. After it has read the oldest ones, they are
+ * returned to the loader. With an asynchronous device, the newest ENGINE_HOLDS batches stay in use
+ * instead of waiting until the engine has read them. */
+struct batches_in_use {
+    struct engine *engine;
+    struct loader *loader;
+    int n;
+    struct batch *batch[ENGINE_HOLDS + 1]; /* the oldest first */
+};
+
+/* Adds `b`, the last batch passed to the engine, and releases the batches no longer in use. */
+MUST_CHECK enum status batches_in_use_add(struct batches_in_use *h, struct batch *b);
+
+/* Waits until the engine has read all batches, and returns them to the loader. */
+MUST_CHECK enum status batches_in_use_release(struct batches_in_use *h);
 
 struct pending_step {
     struct step_record rec; /* fields known so far */
@@ -71,3 +86,7 @@ MUST_CHECK enum status step_end(struct session *s, struct step_queue *q, struct 
  * NaN if `count` is 0. */
 double step_percent(double part, double of);
 double step_mean(double sum, double count);
+
+/* Returns STATUS_OK for a finite loss, else STATUS_DIVERGED. `what` (printf) names the loss in the
+ * message. */
+MUST_CHECK enum status step_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);

@@ -5,12 +5,8 @@
 #include "base/file.h"
 #include "base/stats.h"
 #include "base/stop.h"
-#include "runners/divergence.h"
-#include "runners/epoch.h"
 #include "runners/pass.h"
 #include "runners/progress.h"
-#include "runners/run_summary.h"
-#include "runners/session.h"
 #include "runners/step.h"
 
 #include <inttypes.h>
@@ -400,6 +396,37 @@ static enum status evaluate(struct session *s)
     return session_leads(s) ? epoch_evaluated(s, &val) : STATUS_OK;
 }
 
+/* Returns whether the run has a checkpoint to resume from. Checkpoints contain finite values
+ * only. */
+static bool has_checkpoint(const struct session *s)
+{
+    char path[4096];
+    return path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir) == STATUS_OK &&
+           path_exists(path);
+}
+
+/* Adds to this thread's message of STATUS_DIVERGED the precision, and the flags that the user can
+ * change. The message remains one line. */
+static enum status explain_divergence(const struct session *s)
+{
+    char found[STATUS_MESSAGE_MAX];
+    const char *precision = s->config->precision;
+    const char *other = s->policy.activation != DTYPE_F16 ? ""
+                        : s->scaled                       ? ", or use --precision bf16 or fp32"
+                                                          : ", or use --precision amp";
+    snprintf(found, sizeof found, "%s", status_message());
+    if (s->config->evaluate)
+        return status_fail(STATUS_DIVERGED,
+                           "at precision %s these weights give no valid result: %s", precision,
+                           found);
+    return status_fail(
+        STATUS_DIVERGED,
+        "training diverged at precision %s: %s; lower --lr, lengthen "
+        "--warmup-epochs%s%s",
+        precision, found, other,
+        has_checkpoint(s) ? " (the last checkpoint was written before the divergence)" : "");
+}
+
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
 {
     struct session s;
@@ -415,7 +442,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
     CHECK(run_summary_finish(&s));
 done:
     if (st == STATUS_DIVERGED)
-        st = divergence_explain(&s);
+        st = explain_divergence(&s);
     if (st != STATUS_OK)
         st = session_fail(&s, st);
     return session_close(&s, st);

@@ -24,7 +24,7 @@ struct storage_bytes {
  * place of /proc; NULL: /proc. */
 void storage_open(struct storage_meter *m, const char *path, const char *proc);
 
-/* Reads the counters. Opens files, but allocates no memory. */
+/* Reads the counters. Opens files: not within a training step. */
 struct storage_bytes storage_read(const struct storage_meter *m);
 
 /* The bytes that were read between two calls. */

@@ -3,7 +3,24 @@
 #pragma once
 
 #include "results/run.h"
-#include "watch/draw.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct view_options {
+    int width;      /* maximum number of columns of a line; at least VIEW_MIN_WIDTH */
+    bool ascii;     /* use only ASCII characters, except in names */
+    double quiet_s; /* seconds since the last record */
+};
+
+enum { VIEW_MIN_WIDTH = 40 };
+
+/* Writes a line with a newline, cut at the width but never within a UTF-8 character. Text of
+ * unknown origin must have been cleaned (base/text.h). */
+void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Size in bytes of a buffer for the text of a line. */
+enum { DRAW_MAX = 1024 };
 
 /* Writes a view of `run`'s records; `run` may have only its latest steps (results/follow.h).
  * STATUS_DATA for times out of range. */

@@ -1,24 +1,44 @@
-/* Shows a run, or a study and its current run. */
+/* Shows a run, or a study and its current run. Of a study, reads in its folder:
+ *
+ *   plan.json              {"runs": [{"cell": name, "repeat": k, ...}, ...]} in order of execution
+ *   cells/<cell>/r<k>/     the folder of a run; the run is complete if it has summary.json
+ *   cells/<cell>/r<k>.failed  {"reason": text}: why it failed */
 #include "watch/watch.h"
 
 #include "base/array.h"
 #include "base/bar.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/text_new.h"
 #include "results/follow.h"
 #include "results/outcome.h"
-#include "watch/draw.h"
-#include "watch/plan.h"
 #include "watch/view.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Maximum number of failed runs of a study that are listed. */
 enum { FAILED_SHOWN = 3 };
+
+enum planned_state { PLANNED_LEFT, PLANNED_RUNNING, PLANNED_DONE, PLANNED_FAILED, PLANNED_STATES };
+
+struct planned_run {
+    char *dir; /* of the run */
+    enum planned_state state;
+};
+
+struct watch_plan {
+    int64_t n;
+    struct planned_run *run;       /* (n) in the plan's order */
+    int64_t count[PLANNED_STATES]; /* of the runs */
+    int64_t current;               /* index of the run in progress whose files were written last;
+                                    * -1: none */
+    double done_s;                 /* seconds that all complete runs took together */
+};
 
 struct watch {
     char dir[4096];
@@ -28,6 +48,136 @@ struct watch {
     int64_t followed;      /* index, in the study, of the run that is followed */
 };
 
+/* Limits that are large enough for plans of thousands of runs, each with its command. */
+enum { PLAN_MAX_BYTES = 64 << 20, DOCUMENT_MAX_BYTES = 16 << 20, RUNS_MAX = 1000000 };
+
+/* Whether a folder contains a study. */
+static bool plan_is_there(const char *dir)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/plan.json", dir);
+    return path_exists(path);
+}
+
+/* The folder of a planned run, which must be inside the study's folder. */
+static enum status run_dir(const char *dir, const json_t *run, char **out)
+{
+    char path[4096];
+    const char *cell = json_text_at(run, "cell");
+    const json_t *repeat = json_object_get(run, "repeat");
+    if (*cell == '\0' || *cell == '.' || strchr(cell, '/') || !json_is_integer(repeat))
+        return status_fail(STATUS_DATA, "'%s/plan.json' is not the plan of a study", dir);
+    TRY(path_format(path, sizeof path, "%s/cells/%s/r%" JSON_INTEGER_FORMAT, dir, cell,
+                    json_integer_value(repeat)));
+    return text_new(out, "%s", path);
+}
+
+static void plan_free(struct watch_plan *s)
+{
+    for (int64_t i = 0; i < s->n; i++)
+        free(s->run[i].dir);
+    free(s->run);
+    *s = (struct watch_plan){0};
+}
+
+/* Reads the plan; the caller frees it with plan_free. */
+static enum status plan_load(const char *dir, struct watch_plan *s)
+{
+    enum status st = STATUS_OK;
+    char path[4096];
+    *s = (struct watch_plan){.current = -1};
+    TRY(path_format(path, sizeof path, "%s/plan.json", dir));
+    json_t *plan;
+    TRY(json_read(path, PLAN_MAX_BYTES, &plan));
+    const json_t *runs = json_object_get(plan, "runs");
+    if (!json_is_array(runs) || json_array_size(runs) > RUNS_MAX) {
+        st = status_fail(STATUS_DATA, "'%s' is not the plan of a study", path);
+        goto done;
+    }
+    CHECK(array_new(&s->run, json_array_size(runs)));
+    for (; s->n < (int64_t)json_array_size(runs); s->n++)
+        CHECK(run_dir(dir, json_array_get(runs, (size_t)s->n), &s->run[s->n].dir));
+done:
+    json_decref(plan);
+    if (st != STATUS_OK)
+        plan_free(s);
+    return st;
+}
+
+/* Gets the time at which a file of the run was last modified, in seconds since 1970; -1: there is
+ * no such file. */
+static enum status written(const struct planned_run *r, const char *suffix, double *out)
+{
+    char path[4096];
+    struct stat s;
+    TRY(path_format(path, sizeof path, "%s%s", r->dir, suffix));
+    *out = stat(path, &s) == 0 ? (double)s.st_mtim.tv_sec + (double)s.st_mtim.tv_nsec * 1e-9 : -1;
+    return STATUS_OK;
+}
+
+static double elapsed(const struct planned_run *r)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/summary.json", r->dir);
+    json_t *summary = NULL;
+    enum status st = json_read(path, DOCUMENT_MAX_BYTES, &summary);
+    double seconds = json_number_at(summary, "elapsed");
+    json_decref(summary);
+    return st == STATUS_OK && seconds > 0 ? seconds : 0;
+}
+
+/* Finds the state of a run, and the time of its last record. */
+static enum status look_at(const struct planned_run *r, enum planned_state *state, double *heard)
+{
+    double summary, failed, begun, steps;
+    TRY(written(r, "/summary.json", &summary));
+    TRY(written(r, ".failed", &failed));
+    TRY(written(r, "/run.json", &begun));
+    TRY(written(r, "/steps.jsonl", &steps));
+    *state = summary >= 0  ? PLANNED_DONE
+             : failed >= 0 ? PLANNED_FAILED
+             : begun >= 0  ? PLANNED_RUNNING
+                           : PLANNED_LEFT;
+    *heard = steps > begun ? steps : begun;
+    return STATUS_OK;
+}
+
+/* Updates the state of the runs. */
+static enum status plan_look(struct watch_plan *s)
+{
+    double latest = -1;
+    s->current = -1;
+    memset(s->count, 0, sizeof s->count);
+    for (int64_t i = 0; i < s->n; i++) {
+        struct planned_run *r = &s->run[i];
+        enum planned_state state;
+        double heard;
+        TRY(look_at(r, &state, &heard));
+        if (state == PLANNED_DONE && r->state != PLANNED_DONE)
+            s->done_s += elapsed(r);
+        r->state = state;
+        s->count[state]++;
+        if (state == PLANNED_RUNNING && heard > latest) {
+            latest = heard;
+            s->current = i;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The reason of a failed run, as one cleaned line. */
+static void plan_reason(const struct planned_run *r, char *out, int size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s.failed", r->dir);
+    json_t *why;
+    enum status st = json_read(path, DOCUMENT_MAX_BYTES, &why);
+    const char *reason = json_text_at(why, "reason");
+    text_clean(out, (size_t)size,
+               st == STATUS_OK && *reason ? reason : "the reason cannot be read");
+    json_decref(why);
+}
+
 enum status watch_open(const char *dir, struct watch **out)
 {
     enum status st;
@@ -35,9 +185,9 @@ enum status watch_open(const char *dir, struct watch **out)
     struct watch *w;
     TRY(array_new(&w, 1));
     CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
-    w->is_study = watch_plan_is_there(dir);
+    w->is_study = plan_is_there(dir);
     if (w->is_study)
-        CHECK(watch_plan_load(dir, &w->plan));
+        CHECK(plan_load(dir, &w->plan));
     CHECK(watch_poll(w, &over));
     *out = w;
     return STATUS_OK;
@@ -50,7 +200,7 @@ void watch_close(struct watch *w)
 {
     if (!w)
         return;
-    watch_plan_free(&w->plan);
+    plan_free(&w->plan);
     follow_close(w->follow);
     free(w);
 }
@@ -78,7 +228,7 @@ static void poll_current(struct watch *w)
 enum status watch_poll(struct watch *w, bool *over)
 {
     if (w->is_study) {
-        TRY(watch_plan_look(&w->plan));
+        TRY(plan_look(&w->plan));
         poll_current(w);
         *over = w->plan.count[PLANNED_LEFT] + w->plan.count[PLANNED_RUNNING] == 0;
         return STATUS_OK;
@@ -108,7 +258,7 @@ static void put_failed(FILE *out, const struct watch_plan *s, const struct view_
         if (s->run[i].state != PLANNED_FAILED)
             continue;
         run_name(name, &s->run[i]);
-        watch_plan_reason(&s->run[i], why, sizeof why);
+        plan_reason(&s->run[i], why, sizeof why);
         draw_line(out, o, "failed    %s: %s", name, why);
         shown++;
     }

@@ -26,3 +26,13 @@ MUST_CHECK enum status watch_poll(struct watch *w, bool *over);
 MUST_CHECK enum status watch_view(const struct watch *w, const struct watch_options *o, FILE *out);
 
 void watch_close(struct watch *w); /* NULL is fine */
+
+struct watch_follow {
+    const char *dir;
+    bool once;       /* show the current state, then return */
+    bool ascii;      /* use only ASCII characters, except in names */
+    double interval; /* seconds between two polls */
+};
+
+/* Shows the view on `out`, in place on a terminal, until the run ends or a signal asks to stop. */
+MUST_CHECK enum status watch_follow(const struct watch_follow *c, FILE *out);

@@ -1,6 +1,6 @@
 /* Tests the benchmarks of single operations: the shapes of a network's matrix products, the bytes
  * of the optimizer's update, and that wrong results are detected. */
-#include "bench/conv_pass.h"
+#include "bench/conv.h"
 #include "bench/gemm.h"
 #include "bench/optimizer.h"
 #include "tests/unit.h"

@@ -26,15 +26,11 @@ static void assert_turn(const struct throughput_plan *p, int i, int key, enum th
 static void test_plan(void **state)
 {
     enum { KEYS = 3, ROUNDS = 4 };
-    const struct throughput_shape shape = {.keys = KEYS,
-                                           .combinations = 1,
-                                           .rounds = ROUNDS,
-                                           .peer = true,
-                                           .compile = true,
-                                           .files = true};
+    const struct throughput_config config = {
+        .n_keys = KEYS, .options.rounds = ROUNDS, .peer = "peer.py", .files = true};
     struct throughput_plan p;
     int turn = 0;
-    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    assert_int_equal(throughput_plan_make(&config, &p), STATUS_OK);
     for (int round = 0; round < ROUNDS; round++) {
         for (int key = 0; key < KEYS; key++)
             for (int i = 0; i < 2; i++)
@@ -53,9 +49,9 @@ static void test_plan(void **state)
 static void test_plan_of_combinations(void **state)
 {
     static const int order[] = {0, 1, 2, 2, 1, 0};
-    const struct throughput_shape shape = {.keys = 1, .combinations = 3, .rounds = 2};
+    const struct throughput_config config = {.n_keys = 1, .n_combinations = 3, .options.rounds = 2};
     struct throughput_plan p;
-    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    assert_int_equal(throughput_plan_make(&config, &p), STATUS_OK);
     assert_int_equal(p.n_turns, COUNT(order));
     for (int i = 0; i < p.n_turns; i++)
         assert_int_equal(p.slot[p.turn[i].slot].combination, order[i]);

@@ -29,7 +29,7 @@ holds seen/run.json '"source": "nvml"'
 for text in '"name": "Fake GPU"' '"driver": "580.1"' '"power_limit_w": 700.0' '"uuid_hash": '; do
     holds seen/run.json "$text"
 done
-! grep -qE 'pcie_generation|GPU-secret' seen/run.json || fail "the record reveals the identity of a GPU, or has a property that it does not report"
+! grep -qE '"pcie_generation|GPU-secret' seen/run.json || fail "the record reveals the identity of a GPU, or has a property that it does not report"
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"

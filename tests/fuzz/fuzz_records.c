@@ -9,7 +9,7 @@
 #include "predict/prediction.h"
 #include "results/analysis.h"
 #include "tests/fuzz/fuzz.h"
-#include "watch/plan.h"
+#include "watch/watch.h"
 
 #include <stdio.h>
 
@@ -45,14 +45,16 @@ static void analysis_record(void)
 
 static void plan_record(void)
 {
-    struct watch_plan plan = {0};
-    char reason[128];
-    if (fuzz_ok(watch_plan_load(fuzz_dir(), &plan))) {
-        fuzz_ok(watch_plan_look(&plan));
-        for (int64_t i = 0; i < plan.n; i++)
-            watch_plan_reason(&plan.run[i], reason, sizeof reason);
+    const struct watch_options options = {.width = 80};
+    struct watch *w;
+    if (!fuzz_ok(watch_open(fuzz_dir(), &w)))
+        return;
+    FILE *out = fopen("/dev/null", "we");
+    if (out) {
+        fuzz_ok(watch_view(w, &options, out));
+        fclose(out);
     }
-    watch_plan_free(&plan);
+    watch_close(w);
 }
 
 static void throughput_record(void)
@@ -63,13 +65,11 @@ static void throughput_record(void)
         .n_keys = 1,
         .key = {{"amp", 4}},
         .peer = "peer"};
-    const struct throughput_shape shape = {
-        .keys = 1, .combinations = 1, .rounds = 2, .peer = true, .compile = true};
     struct throughput_row row[3] = {{{0}}};
     struct throughput t = {
         .config = &c, .row = row, .work = {.dir = fuzz_dir(), .devices = "cuda:0"}};
     json_t *record;
-    enum status st = throughput_plan_make(&shape, &t.plan);
+    enum status st = throughput_plan_make(&c, &t.plan);
     for (int i = 0; st == STATUS_OK && i < t.plan.n_slots; i++)
         row[i].slot = t.plan.slot[i];
     st = st == STATUS_OK ? throughput_resume(&t) : st;

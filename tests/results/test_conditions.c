@@ -1,6 +1,6 @@
 /* What a reader learns of the conditions of runs: when they were made, and whether they were alone
  * on the machine. */
-#include "results/conditions.h"
+#include "results/analysis.h"
 #include "tests/unit.h"
 
 #include <jansson.h>

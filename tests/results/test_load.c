@@ -56,15 +56,13 @@ static void test_load(void **state)
     b.throttled_s = 3 + 5 * tick_s;
     a.preempted = 7;
     b.preempted = 27;
-    struct host_noise n = load_between(&a, &b, true);
+    struct host_noise n = load_between(&a, &b);
     assert_true(near(n.seconds, 50 * tick_s) && n.processors == 2 && near(n.load_start, 0.25) &&
                 near(n.load_end, 3.5));
     assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.throttled, 0.05));
     assert_true(near(n.preempted_per_s, 20 / (50 * tick_s)));
-    /* `others` is unknown if it would include other processes of the job */
-    assert_true(isnan(load_between(&a, &b, false).others));
     b.own_s = 1 + 60 * tick_s; /* this process used more than the 50 busy ticks */
-    assert_true(load_between(&a, &b, true).others == 0);
+    assert_true(load_between(&a, &b).others == 0);
 }
 
 static void test_load_unknown(void **state)
@@ -72,7 +70,7 @@ static void test_load_unknown(void **state)
     struct load_meter m = meter_of(*state);
     struct load a = load_read(&m);
     assert_true(isnan(a.average) && a.own_s >= 0 && a.preempted >= 0);
-    struct host_noise n = load_between(&a, &a, true);
+    struct host_noise n = load_between(&a, &a);
     assert_true(isnan(n.steal) && isnan(n.others) && isnan(n.load_start));
     scratch_write_text(*state, "loadavg", "many\n");
     scratch_write_text(*state, "stat", "cpu0 1 2 3\ncpu2\n");
