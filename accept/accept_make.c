@@ -120,15 +120,6 @@ static json_t *limit_json(const struct accept_made *made, const struct accept_me
                      source);
 }
 
-static void PRINTF_LIKE(2, 3) make_note(const struct source *s, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    if (s->said)
-        vfprintf(s->said, fmt, args);
-    va_end(args);
-}
-
 /* The text of a metric, if it is the same in every repeat of every result; else NULL. */
 static const char *common_text(const struct source *s, const char *check, const char *metric)
 {
@@ -174,17 +165,17 @@ static enum status make_number(const struct source *s, const char *check, const 
     int n = collect(s, check, metric, x, VALUES_MAX, &like);
     enum status st = n > 0 ? accept_make_limit(x, n, like->better, &made) : STATUS_OK;
     if (st == STATUS_OK && n > 0 && made.dropped > 0)
-        make_note(s, "%s.%s: %d of %d values were left out as outliers\n", check, metric,
-                  made.dropped, n);
+        fprintf(s->said, "%s.%s: %d of %d values were left out as outliers\n", check, metric,
+                made.dropped, n);
     if (st == STATUS_OK && n > 0 && isnan(made.baseline) && 2 * made.n < n)
-        make_note(
-            s, "%s.%s: the repeats or nodes gave different values; the limit in the spec stays\n",
-            check, metric);
+        fprintf(s->said,
+                "%s.%s: the repeats or nodes gave different values; the limit in the spec stays\n",
+                check, metric);
     if (st == STATUS_OK && n > 0 && !isnan(made.baseline)) {
         if (made.n < MAKE_ENOUGH)
-            make_note(s,
-                      "%s.%s: %d values are too few, %d are needed; the limits are twice as wide\n",
-                      check, metric, made.n, MAKE_ENOUGH);
+            fprintf(s->said,
+                    "%s.%s: %d values are too few, %d are needed; the limits are twice as wide\n",
+                    check, metric, made.n, MAKE_ENOUGH);
         if (json_object_set_new(limits, metric, limit_json(&made, like)) != 0)
             st = status_fail(STATUS_OOM, "no memory for a spec");
     }
@@ -227,7 +218,7 @@ static enum status make_check(const struct source *s, json_t *check)
     if (!before)
         goto done;
     if (json_object_size(names) == 0)
-        make_note(s, "%s: no results; the limits in the spec stay\n", name);
+        fprintf(s->said, "%s: no results; the limits in the spec stay\n", name);
     json_object_foreach(names, metric, value)
     {
         if (!had_limit(before, metric))

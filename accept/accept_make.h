@@ -27,8 +27,7 @@ MUST_CHECK enum status accept_make_limit(double *x, int n, enum accept_better be
                                          struct accept_made *out);
 
 /* Makes the spec from folders of results, all measured with the same spec; *out is a new object
- * that the caller owns. Writes notes for the user to `said`, one per line, or none if `said` is
- * NULL. STATUS_DATA if a folder has no results, or if other work
- * disturbed one of its checks; STATUS_USAGE if the results were measured with
- * different specs. */
+ * that the caller owns. Writes notes for the user to `said`, one per line. STATUS_DATA if a folder
+ * has no results, or if other work disturbed one of its checks; STATUS_USAGE if the results were
+ * measured with different specs. */
 MUST_CHECK enum status accept_make_spec(const char *const *dir, int n, FILE *said, json_t **out);

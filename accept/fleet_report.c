@@ -126,27 +126,24 @@ static void print_node(const struct fleet_node *node, FILE *out)
 
 static void print_group(const struct fleet *f, int group, FILE *out)
 {
-    bool headed = false;
+    int metrics = 0, nodes = 0;
     if (group >= 0)
         fprintf(out, "hardware: %s, %d %s\n", hardware_of(f, group), f->group[group].n,
                 f->group[group].n == 1 ? "node" : "nodes");
     for (int i = 0; i < f->n_metrics; i++) {
         if (f->metric[i].group != group)
             continue;
-        if (!headed)
+        if (metrics++ == 0)
             fprintf(out, "  %-44s %5s %12s %9s %7s %7s\n", "metric", "nodes", "reference", "spread",
                     "warn", "fail");
-        headed = true;
         print_metric(&f->metric[i], out);
     }
-    headed = false;
     for (int i = 0; i < f->n_nodes; i++) {
         if (f->node[i].group != group)
             continue;
-        if (!headed)
+        if (nodes++ == 0)
             fprintf(out, "  %-28s %-8s %6s %6s %6s %6s\n", "node", "verdict", "pass", "warn",
                     "fail", "lack");
-        headed = true;
         print_node(&f->node[i], out);
     }
 }

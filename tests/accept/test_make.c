@@ -97,7 +97,7 @@ static void test_folders(void **state)
     json_decref(json);
     expect_ok(dir_remove(path[1]));
     make_folder(path[1], 100, 0.63);
-    expect_failed(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA,
+    expect_failed(accept_make_spec(paths, NODES, stderr, &json), STATUS_DATA,
                   "n1' makes no limits: check 'a' was disturbed: 63.0 %");
 }
 
