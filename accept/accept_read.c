@@ -223,6 +223,7 @@ const struct accept_reading accept_read_facts[] = {
                  {"max_pcie_generation", "max_pcie_generation", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
                  {"max_pcie_width", "max_pcie_width", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
                  {"max_clock_mhz", "max_clock_mhz", "MHz", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"xid_errors", "xid_errors", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
                  {"remapped_rows", "remapped_rows", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
                  {"remapping_pending", "remapping_pending", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
                  {"remapping_failed", "remapping_failed", "", ACCEPT_LOWER, 1, ACCEPT_SUM})},

@@ -31,7 +31,7 @@ static const char *const left_out[] = {
 static const char *const left_out_ends[] = {
     "uuid_hash",        "index",         "max_pcie_generation",
     "max_pcie_width",   "remapped_rows", "remapping_pending",
-    "remapping_failed",
+    "remapping_failed", "xid_errors",
 };
 
 /* Fields that are paths. Only the last part of a path is compared. */

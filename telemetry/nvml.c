@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "telemetry/xid.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -66,7 +67,8 @@ struct nvml {
 
 struct gpu {
     nvml_gpu handle;
-    int index; /* CUDA's number of the device */
+    int index;    /* CUDA's number of the device */
+    char bus[32]; /* its PCI address; "": not known */
     double joules_before;
     bool lost;
 };
@@ -147,10 +149,11 @@ static bool cuda_bus(int index, char bus[32])
 static enum status find_gpu(struct nvml_meter *m, struct gpu *g)
 {
     const struct nvml *n = &m->nvml;
-    char bus[32];
     int code;
-    if (n->by_bus && cuda_bus(g->index, bus))
-        code = n->by_bus(bus, &g->handle);
+    if (!cuda_bus(g->index, g->bus))
+        *g->bus = '\0';
+    if (n->by_bus && *g->bus)
+        code = n->by_bus(g->bus, &g->handle);
     else
         code = n->by_index((unsigned)g->index, &g->handle);
     if (code != NVML_SUCCESS)
@@ -293,6 +296,8 @@ static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
     }
     if (n->memory && good(m, g, n->memory(g->handle, &memory)))
         TRY(put_number(o, "memory_bytes", (double)memory.total));
+    if (*g->bus)
+        TRY(put_number(o, "xid_errors", xid_of_host(g->bus)));
     TRY(put_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3)));
     TRY(put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1)));
     TRY(put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1)));
