@@ -35,8 +35,8 @@ static enum status take_metric(const struct setting *setting, const char *name, 
 #define SETTINGS_OF struct trend_args
 static const struct setting trend_settings[] = {
     {"metric", 0, "NAME", NULL,
-     "Metric to examine, instead of images_per_s_mean, images_per_s and images_per_s_max; may be "
-     "given several times",
+     "Metric to examine, instead of the rates: images_per_s_mean, images_per_s, images_per_s_max, "
+     "samples_per_s, tokens_per_s; may be given several times",
      TAKEN_BY(take_metric), GIVEN(chosen)},
     {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
      AS_REAL(threshold, 0, 100)},
@@ -74,9 +74,10 @@ static enum status trend(struct trend_args *a)
     struct trend t = {0};
     if (!a->dir)
         return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
-    if (!a->chosen)
-        a->config.wanted[METRIC_IMAGES_PER_S_MEAN] = a->config.wanted[METRIC_IMAGES_PER_S] =
-            a->config.wanted[METRIC_IMAGES_PER_S_MAX] = true;
+    static const enum metric_id rates[] = {METRIC_IMAGES_PER_S_MEAN, METRIC_IMAGES_PER_S,
+                                           METRIC_IMAGES_PER_S_MAX, METRIC_SAMPLES, METRIC_TOKENS};
+    for (size_t i = 0; !a->chosen && i < sizeof rates / sizeof *rates; i++)
+        a->config.wanted[rates[i]] = true;
     a->config.threshold = a->threshold / 100;
     a->config.allowed = a->allowed;
     TRY(plot_size_check(&a->pictures));

@@ -98,8 +98,9 @@ for commit in {1..12}; do
     SLOWER=$((commit > 6 ? 10 : 0)) REPEAT=$commit expect 0 record --name demo --commit c$commit "${find[@]}" --out days/$commit/r1 -- v1/program --size 8
     expect 0 compare --record history days/$commit
 done
-expect 0 trend history --metric images_per_s
+expect 0 trend history
 has out '^demo, images_per_s: 12 points'
+has out '^demo, tokens_per_s: 12 points .*no change$'
 has out ' point 7 +c7 +ratio 0\.9.*worse$'
 
 expect 0 report one --no-figures -o report.md
