@@ -28,6 +28,7 @@ static void test_round_trip(void **state)
     strcpy(unknown.missing, "out of memory");
     unknown.devices = unknown.ranks = 1;
     unknown.batch = 32;
+    free(missing->epoch);
     *missing = unknown;
     a.conditions =
         (struct conditions){"2026-11-21T11:02:50Z", "2026-11-21T11:15:01Z", .runs = 120,
@@ -37,6 +38,7 @@ static void test_round_trip(void **state)
     a.cell[1].top1_runs = (struct analysis_measure){54, 42, 71, 3, {42, 54, 71}};
     struct analysis_epoch epoch = {
         .epoch = 7, .accuracy = {{1, 0.5, 2}, {NAN, NAN, NAN}, {3, 3, 3}, {99, 98, 100}}};
+    free(a.cell[4].epoch);
     a.cell[4].n_epochs = 1;
     a.cell[4].epoch = &epoch;
     char *first = written(*state, &a);
