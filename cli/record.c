@@ -148,7 +148,7 @@ static void *copy_output(void *state)
 /* Runs the command, and copies its output to stdout. */
 static enum status run_command(char *const *argv, const char *log, struct process_end *end)
 {
-    struct process_signals signals;
+    struct process_signals signals = {.fd = -1};
     struct copy copy = {.log = open(log, O_RDONLY | O_CREAT | O_CLOEXEC, 0666)};
     pthread_t thread;
     int error = copy.log < 0 ? errno : 0;
@@ -165,7 +165,8 @@ static enum status run_command(char *const *argv, const char *log, struct proces
     atomic_store(&copy.ended, true);
     pthread_join(thread, NULL);
 done:
-    close(copy.log);
+    if (copy.log >= 0)
+        close(copy.log);
     process_signals_close(&signals);
     return st;
 }

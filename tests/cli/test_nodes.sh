@@ -107,7 +107,6 @@ again() {
     shift 2
     for turn in 1 2 3; do
         mpi_run 100 3 "$program" "$@" --net resnet18 --image-size 32 -b 2 --rounds 1 --mib 4 --samples 9 --within 90 --latency-within 100000 --threads 1
-        [[ $code != 5 ]] || ! grep -q ' was disturbed: ' out || return 0 # nothing is concluded
         [[ $code != "$want" ]] || ! grep -q "^$line" out || return 0
         echo "attempt $turn ended with exit code $code: $(cat out err)"
     done
@@ -126,7 +125,7 @@ expect 0 accept --spec ./spec.json --dry-run --level 1
 grep -q '^burn.1 .*, at the same time$' out || fail "the plan runs the burn-ins one after the other: $(<out)"
 expect 0 accept --spec ./spec.json --out gpus --level 1
 for metric in copy_0_1 copy_1_0; do
-    grep -q "\"name\": \"$metric\"" gpus/accept.json || fail "$metric was not measured: $(<out)"
+    grep -qE "\"name\":\"$metric\",\"unit\":\"GB/s\",\"better\":\"higher\",\"values\":\[[0-9.e-]*[1-9]" < <(tr -d ' \n' <gpus/accept.json) || fail "$metric was not measured: $(<out)"
 done
 for gpu in 0 1; do
     grep -q "^  PASS *memory_gib .*worst on $(uname -n) cuda:$gpu" out || fail "the results lack the sensors of GPU $gpu: $(<out)"
