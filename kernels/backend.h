@@ -139,6 +139,12 @@ struct backend {
  * to 40 configurations, best first. */
 enum { PLANS_MAX = 20 };
 
+/* How a CPU computes 3x3 convolutions of stride 1 in fp32. WINOGRAD: by F(4x4, 3x3) in each pass
+ * that has a kernel for it, which multiplies up to four times less, with errors several times as
+ * large. DIRECT: never. AUTO: where it is expected to be faster, a decision that depends only on the
+ * shapes and on the processor's instructions. */
+enum conv_algorithm { CONV_AUTO, CONV_DIRECT, CONV_WINOGRAD };
+
 /* Every backend's device begins with this struct. */
 struct device {
     const struct backend *backend;
@@ -152,6 +158,8 @@ struct device {
      * PLANS_MAX, each is timed once; 1: nothing is timed. The caller sets it like `deterministic`.
      * Only cuda times plans. */
     int plans;
+    /* The caller sets it like `deterministic`. Only cpu has more than one algorithm. */
+    enum conv_algorithm conv_algorithm;
 };
 
 struct stream {
