@@ -49,6 +49,7 @@ static enum status open_replicas(struct engine *e)
         struct replica *r = &e->replica[i];
         r->dev->deterministic = c->deterministic;
         r->dev->plans = c->plans;
+        r->dev->conv_algorithm = c->conv_algorithm;
         struct comm *sync = c->sync_bn ? engine_sum_comm(e, i) : NULL;
         enum status st = replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync);
         TRY(explain_tail(r, st));

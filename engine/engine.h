@@ -43,8 +43,9 @@ struct engine_config {
     int accumulate;      /* micro-batches per optimizer step */
     bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
     bool deterministic;  /* plan only operations that give the same bits in every run */
-    int plans;           /* see struct device in kernels/backend.h */
-    bool no_graph;       /* launch operations one by one instead of as graphs */
+    enum conv_algorithm conv_algorithm;
+    int plans;     /* see struct device in kernels/backend.h */
+    bool no_graph; /* launch operations one by one instead of as graphs */
     enum option
         wgrad_stream;    /* weight gradients on a stream of their own, on asynchronous devices */
     enum option pdl;     /* programmatic dependent launch (struct stream in kernels/backend.h) */

@@ -141,9 +141,10 @@ enum { PLANS_MAX = 20 };
 
 /* How a CPU computes 3x3 convolutions of stride 1 in fp32. WINOGRAD: by F(4x4, 3x3) in each pass
  * that has a kernel for it, which multiplies up to four times less, with errors several times as
- * large. DIRECT: never. AUTO: where it is expected to be faster, a decision that depends only on the
- * shapes and on the processor's instructions. */
+ * large. DIRECT: never. AUTO: where it is expected to be faster, a decision that depends only on
+ * the shapes and on the processor's instructions. */
 enum conv_algorithm { CONV_AUTO, CONV_DIRECT, CONV_WINOGRAD };
+#define CONV_ALGORITHM_WORDS "auto|direct|winograd"
 
 /* Every backend's device begins with this struct. */
 struct device {
@@ -190,6 +191,12 @@ MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
 /* Opens "cpu", "cpu:0", "ref" ... with `threads` host threads per device. */
 MUST_CHECK enum status device_open(const char *spec, int threads, struct device **dev);
 void device_close(struct device *dev); /* NULL is fine */
+
+/* Sets dev->conv_algorithm, for networks whose operands have this type. STATUS_USAGE if the device
+ * or the type allows no such choice. */
+MUST_CHECK enum status device_choose_conv(struct device *dev, enum conv_algorithm a,
+                                          enum dtype operand);
+const char *conv_algorithm_str(enum conv_algorithm a); /* "auto" ... */
 
 /* Returns whether the device supports a type (F32, F16, BF16, TF32) in every operation of a
  * network: it can store the type and has instructions that multiply it. If not, the type is

@@ -1,4 +1,4 @@
-/* Opens one device by its name, and parses --devices. */
+/* Opens one device by its name, parses --devices, and chooses the algorithm of convolutions. */
 #include "kernels/device_list.h"
 
 #include <stdio.h>
@@ -25,6 +25,25 @@ enum status device_open(const char *spec, int threads, struct device **dev)
     const struct backend *b;
     TRY(backend_find(name, &b));
     return b->open(b, index, threads, dev);
+}
+
+const char *conv_algorithm_str(enum conv_algorithm a)
+{
+    static const char *const words[] = {"auto", "direct", "winograd"};
+    return words[a];
+}
+
+enum status device_choose_conv(struct device *dev, enum conv_algorithm a, enum dtype operand)
+{
+    if (a != CONV_AUTO && dev->backend != &backend_cpu)
+        return status_fail(STATUS_USAGE,
+                           "--conv-algorithm %s needs a CPU, not the device '%s'; leave it out",
+                           conv_algorithm_str(a), dev->backend->name);
+    if (a == CONV_WINOGRAD && operand != DTYPE_F32)
+        return status_fail(STATUS_USAGE, "--conv-algorithm winograd needs --precision fp32: other "
+                                         "precisions convolve directly; leave it out");
+    dev->conv_algorithm = a;
+    return STATUS_OK;
 }
 
 static enum status not_devices(const char *text)

@@ -158,6 +158,7 @@ static void add_state(struct gathered *a, const struct train_identity *id,
     add_pair(a, "best_top1", "%a", s->best_top1);
     add_pair(a, "precision", "%s", id->precision);
     add_pair(a, "fuse", "%s", fuse_str(id->fuse));
+    add_pair(a, "conv_algorithm", "%s", conv_algorithm_str(id->conv_algorithm));
     add_pair(a, "loss_scale", "%a", s->scaler.scale);
     add_pair(a, "loss_scale_clean", "%" PRId64, s->scaler.clean);
     add_pair(a, "skipped_steps", "%" PRId64, s->scaler.skipped);
@@ -378,16 +379,21 @@ enum status checkpoint_state(const char *path, struct train_state *state)
     return st;
 }
 
-enum status checkpoint_fuse(const char *path, enum fuse *fuse)
+enum status checkpoint_kept(const char *path, struct train_identity *id)
 {
     struct safetensors *file;
     enum status st = open_checked(path, &file);
     if (st != STATUS_OK)
         return st == STATUS_DATA ? STATUS_OK : st;
-    const char *word = safetensors_metadata(file, "fuse");
+    const char *word = safetensors_metadata(file, "fuse"),
+               *conv = safetensors_metadata(file, "conv_algorithm");
     for (enum fuse f = 0; word && f < FUSE_COUNT; f++)
         if (strcmp(word, fuse_str(f)) == 0)
-            *fuse = f;
+            id->fuse = f;
+    id->conv_algorithm = CONV_DIRECT; /* old files do not have the key */
+    for (enum conv_algorithm a = CONV_AUTO; conv && a <= CONV_WINOGRAD; a++)
+        if (strcmp(conv, conv_algorithm_str(a)) == 0)
+            id->conv_algorithm = a;
     safetensors_close(file);
     return STATUS_OK;
 }

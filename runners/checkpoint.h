@@ -44,6 +44,7 @@ struct train_identity {
     /* Fusion of convolution and batch norm; with another fusion, a resumed run computes other
      * bits. */
     enum fuse fuse;
+    enum conv_algorithm conv_algorithm; /* likewise */
 };
 
 /* Writes a checkpoint to a temporary file, which atomic_file_commit renames to `path`. Checkpoints
@@ -67,9 +68,9 @@ MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, co
 /* Reads a checkpoint's state, but not its tensors. STATUS_DATA as for checkpoint_load. */
 MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *state);
 
-/* Reads the fusion that the checkpoint's run was trained with. *fuse stays unchanged if the file
- * does not name the fusion, is damaged or does not exist. */
-MUST_CHECK enum status checkpoint_fuse(const char *path, enum fuse *fuse);
+/* Sets id->fuse and id->conv_algorithm, which a resumed run keeps. They stay unchanged if the file
+ * is damaged or does not exist; the fusion, too, if the file does not name it. */
+MUST_CHECK enum status checkpoint_kept(const char *path, struct train_identity *id);
 
 /* Save and load weights and running statistics only: for the best weights, for --init and for
  * evaluation. weights_load reads any state_dict, as load_state_dict(strict=True) does, and skips

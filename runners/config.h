@@ -98,8 +98,9 @@ struct train_config {
     bool emulate;          /* round in fp32 although the device has the precision's types */
     enum fuse fuse;        /* fusion of convolution and batch norm */
     bool fuse_named;       /* the user chose `fuse`, so the run must not change it */
-    int keep_batchnorm;    /* keep batch norm in fp32: 0 no, 1 yes, -1 as the precision requires */
-    int scaling;           /* loss scaling: 0 no, 1 yes, -1 as the precision requires */
+    enum conv_algorithm conv_algorithm;
+    int keep_batchnorm; /* keep batch norm in fp32: 0 no, 1 yes, -1 as the precision requires */
+    int scaling;        /* loss scaling: 0 no, 1 yes, -1 as the precision requires */
     struct scaler_rule scaler;
     int64_t inject_overflow; /* for tests: the step whose gradients overflow; -1: none */
     struct inject inject;    /* for tests: other faults */
@@ -157,6 +158,7 @@ struct train_setting {
     int classes;
     int64_t epoch_steps; /* optimizer steps of an epoch */
     enum fuse fuse;      /* fusion of convolution and batch norm at the start of the run */
+    const char *conv;    /* algorithm of convolutions on a CPU; else NULL */
     bool graphs;         /* the device replays recorded graphs of operations */
     bool wgrad_stream;   /* weight gradients are computed on a second stream */
     bool pdl;            /* GPUs launch kernels early */

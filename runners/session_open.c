@@ -165,6 +165,7 @@ static enum status open_engine(struct session *s)
                               .accumulate = c->accumulate,
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
+                              .conv_algorithm = s->identity.conv_algorithm,
                               .plans = c->plans,
                               .no_graph = c->no_graph,
                               .wgrad_stream = settle_option(s, c->wgrad_stream),
@@ -216,40 +217,42 @@ enum status session_choose_dir(struct session *s)
                        "every name from '%s-001' on is taken; name a folder with --out", prefix);
 }
 
-/* Finds the fusion with which the resumed run was trained, because another fusion would change bits
- * of the results. Reads it from the checkpoint that will be loaded or, with --resume auto, from the
- * newest checkpoint that names a fusion. Sets *fuse to FUSE_COUNT if the fusion is not known. */
-static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
+/* Finds the settings that a resumed run keeps. Reads them from the checkpoint that will be loaded
+ * or, with --resume auto, from the newest checkpoint that names a fusion. Without any, *kept has
+ * the configured algorithm of convolutions, and FUSE_COUNT: the fusion is not known. */
+static enum status recorded_kept(const struct session *s, struct train_identity *kept)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
     const struct train_config *c = s->config;
     char path[4096];
-    *fuse = FUSE_COUNT;
+    *kept = (struct train_identity){.fuse = FUSE_COUNT, .conv_algorithm = c->conv_algorithm};
     if (!c->resume || c->evaluate)
         return STATUS_OK;
     if (strcmp(c->resume, "auto") != 0)
-        TRY(checkpoint_fuse(c->resume, fuse));
-    for (size_t i = 0; i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && *fuse == FUSE_COUNT;
-         i++) {
+        TRY(checkpoint_kept(c->resume, kept));
+    for (size_t i = 0;
+         i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && kept->fuse == FUSE_COUNT; i++) {
         TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
-        TRY(checkpoint_fuse(path, fuse));
+        TRY(checkpoint_kept(path, kept));
     }
     return STATUS_OK;
 }
 
-/* Chooses the first rung: as configured or, if the run resumes, with the fusion of its checkpoint.
- */
+/* Chooses the algorithm of convolutions and the first rung: as configured or, if the run resumes,
+ * as its checkpoint says. */
 static enum status settle_ladder(struct session *s)
 {
     const struct train_config *c = s->config;
     const struct backend *b = s->devices.backend;
-    enum fuse recorded = FUSE_COUNT;
+    struct train_identity recorded;
     if (session_leads(s))
-        TRY(recorded_fuse(s, &recorded));
+        TRY(recorded_kept(s, &recorded));
     TRY(world_share(&s->world, &recorded, sizeof recorded));
-    bool known = recorded != FUSE_COUNT && !c->fuse_named;
+    bool known = recorded.fuse != FUSE_COUNT && !c->fuse_named;
+    bool keeps = c->conv_algorithm == CONV_AUTO && b == &backend_cpu;
+    s->identity.conv_algorithm = keeps ? recorded.conv_algorithm : c->conv_algorithm;
     enum fuse_choice choice = known ? FUSE_RESUMED : c->fuse_named ? FUSE_NAMED : FUSE_FREE;
-    ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded : c->fuse, choice,
+    ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded.fuse : c->fuse, choice,
                  engine_may_replay(b, c->no_graph, c->sync_bn));
     return STATUS_OK;
 }
@@ -371,6 +374,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
         dataset_warn(s->train_data ? s->train_data : s->val_data, stderr);
     storage_open(&s->storage, c->data, NULL);
     TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
+    TRY(device_choose_conv(s->device, c->conv_algorithm, s->policy.operand));
     count_threads(s);
     TRY(rank_load_begin(&s->world, &s->load));
     TRY(find_nccl(s));

@@ -33,6 +33,8 @@ static struct train_setting setting_of(const struct session *s)
         .classes = s->graph->classes,
         .epoch_steps = s->train_steps,
         .fuse = ladder_fuse(&s->ladder),
+        .conv = s->devices.backend == &backend_cpu ? conv_algorithm_str(s->identity.conv_algorithm)
+                                                   : NULL,
         .graphs = engine_replays_graphs(s->engine),
         .wgrad_stream = engine_uses_wgrad_stream(s->engine),
         .pdl = engine_uses_pdl(s->engine),

@@ -175,6 +175,7 @@ const struct setting train_settings[] = {
      AS_SWITCH(resolved.oversubscribed),
      .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL | SETTING_RECORD_SET},
     {.key = "fuse", .value = TRAIN_FUSE_WORDS, AS_CHOICE(resolved.fuse)},
+    {.key = "conv_algorithm", AS_TEXT(resolved.conv), .traits = SETTING_RECORD_SET},
     {.key = "batchnorm", AS_TEXT(batchnorm)},
     {.key = "loss_scaling", AS_JSON(loss_scaling)},
     {.key = "mode", .value = "auto|nd|dp|ddp|ddp2", AS_CHOICE(resolved.mode)},
@@ -251,6 +252,10 @@ const struct setting train_unrecorded[] = {
      "batch norm's statistics; apply: also the operations between two convolutions; all: every "
      "fusion (default auto: every fusion that timing shows not to be slower)",
      AS_CHOICE(config.fuse), GIVEN(config.fuse_named), IN(PRECISION)},
+    {"conv-algorithm", 0, CONV_ALGORITHM_WORDS, "auto",
+     "Algorithm of fp32 3x3 convolutions of stride 1 on a CPU: direct, or Winograd's F(4x4, 3x3), "
+     "with larger errors; auto: the one expected to be faster, or that of the checkpoint",
+     AS_CHOICE(config.conv_algorithm), IN(PRECISION)},
     {"keep-batchnorm-fp32", 0, "True|False", NULL,
      "Keep batch norm's parameters in fp32 (default: depends on the precision)",
      SETTING_AT(config.keep_batchnorm), TAKEN_BY(take_truth), IN(PRECISION)},

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static volatile unsigned sum;
     struct safetensors *f;
     struct train_state state;
-    enum fuse fuse = FUSE_COUNT;
+    struct train_identity kept = {0};
     char *copy = fuzz_text(data, size);
     set_checksum(copy, size);
     const char *path = fuzz_file("weights.safetensors", copy, size);
@@ -52,6 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sum += walk(f);
     safetensors_close(f);
     fuzz_ok(checkpoint_state(path, &state));
-    fuzz_ok(checkpoint_fuse(path, &fuse));
+    fuzz_ok(checkpoint_kept(path, &kept));
     return 0;
 }

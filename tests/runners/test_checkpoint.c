@@ -499,6 +499,32 @@ static void positions_follow_the_ranks(void **state)
     }
 }
 
+/* A resumed run keeps the fusion and the algorithm of convolutions. Files of older programs name
+ * neither, or only the fusion; their convolutions were direct. */
+static void settings_that_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    const struct safetensors_pair pair[] = {{"fuse", "stats"}};
+    struct train_identity id = identity, kept = {.fuse = FUSE_COUNT};
+    for (enum conv_algorithm a = CONV_AUTO; a <= CONV_WINOGRAD; a++) {
+        id.conv_algorithm = a;
+        id.fuse = FUSE_ALL;
+        assert_ok(checkpoint_save("kept", f->saved.net, f->saved.graph, &id, &state_saved));
+        assert_ok(checkpoint_kept("kept", &kept));
+        assert_true(kept.conv_algorithm == a && kept.fuse == FUSE_ALL);
+    }
+    for (size_t n = 0; n <= 1; n++) {
+        kept = (struct train_identity){.fuse = FUSE_COUNT, .conv_algorithm = CONV_WINOGRAD};
+        assert_ok(checkpoint_kept("absent", &kept));
+        assert_true(kept.fuse == FUSE_COUNT && kept.conv_algorithm == CONV_WINOGRAD);
+        assert_ok(
+            safetensors_write("old", &(struct safetensors_contents){.pair = pair, .n_pairs = n}));
+        assert_ok(checkpoint_kept("old", &kept));
+        assert_int_equal(kept.fuse, n ? FUSE_STATS : FUSE_COUNT);
+        assert_int_equal(kept.conv_algorithm, CONV_DIRECT);
+    }
+}
+
 /* A file with a correct checksum but impossible values is refused like a damaged one. */
 static void states_that_make_no_sense(void **state)
 {
@@ -602,6 +628,7 @@ int main(void)
         cmocka_unit_test(changed_data_are_accepted),
         cmocka_unit_test(files_that_are_no_checkpoint),
         cmocka_unit_test(positions_follow_the_ranks),
+        cmocka_unit_test(settings_that_are_kept),
         cmocka_unit_test(states_that_make_no_sense),
         cmocka_unit_test(a_checkpoint_without_checksum_is_refused),
         cmocka_unit_test(one_bit_is_enough),

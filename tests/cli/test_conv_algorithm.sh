@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# --conv-algorithm: recorded, kept by a resumed run, and refused where it would have no effect.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+cd "$scratch" || exit 1
+make_data data
+
+# is FILE VALUE: checks the only algorithm that the file (JSON or a checkpoint) names.
+is() {
+    [[ $(grep -aoE '"conv_algorithm": ?"[a-z]+"' "$1" | sed 's/.*: *//') == "\"$2\"" ]] ||
+        fail "$1 does not say $2: $(grep -ao '"conv_algorithm.\{20\}' "$1")"
+}
+
+# Every run on a CPU records the algorithm, other devices have none.
+expect_train 0 data --epochs 1 --steps 2 --out auto
+for algorithm in direct winograd; do
+    expect_train 0 data --epochs 1 --out $algorithm --conv-algorithm $algorithm
+done
+for algorithm in auto direct winograd; do
+    is $algorithm/run.json $algorithm
+done
+expect_train 0 data --epochs 1 --steps 1 --devices ref --conv-algorithm auto --out ref
+! grep -q conv_algorithm ref/run.json || fail "a run on the reference records an algorithm of a CPU"
+
+# A resumed run keeps the algorithm, unless another one is given. The record of each attempt and the
+# checkpoint have the attempt's algorithm.
+expect_train 0 data --epochs 2 --out winograd --resume auto
+grep '"event":"resume"' winograd/steps.jsonl >attempt
+is attempt winograd
+is winograd/checkpoint.safetensors winograd
+expect_train 0 data --epochs 2 --out winograd2 --conv-algorithm winograd
+same_files "resumed" winograd winograd2 checkpoint.safetensors
+expect_train 0 data --epochs 3 --out winograd --resume auto --conv-algorithm direct
+grep '"event":"resume"' winograd/steps.jsonl | tail -n 1 >attempt
+is attempt direct
+is winograd/checkpoint.safetensors direct
+expect_train 0 data --epochs 3 --out winograd2 --resume winograd2/checkpoint.safetensors --devices ref
+is winograd2/checkpoint.safetensors auto
+
+# Records without the algorithm are of direct convolutions.
+cp -r direct old
+sed -i '/"conv_algorithm"/d' old/run.json
+run compare old -- direct
+! grep -q config.conv_algorithm out || fail "an old run is not compared with a direct one: $(cat out err)"
+expect 5 compare old -- winograd2
+grep -q 'config.conv_algorithm' out || fail "an old run is compared with winograd: $(cat out)"
+expect_train 0 data --epochs 1 --out same --conv-algorithm direct --expect old
+expect_error 2 "conv_algorithm is absent, but this run's is \"winograd\"" \
+    train "${net[@]}" data --epochs 1 --out other --conv-algorithm winograd --expect old
+
+# The choice has no effect on other devices, and winograd has none in other precisions.
+says="--conv-algorithm winograd needs --precision fp32"
+winograd=(--conv-algorithm winograd --precision)
+for precision in amp bf16 tf32 O1; do
+    expect_error 2 "$says" train "${net[@]}" data --out other "${winograd[@]}" $precision
+done
+expect_train 0 data --epochs 1 --steps 1 --conv-algorithm direct --precision amp --out amp
+devices=(ref)
+! fake_gpu || devices+=(cuda:0)
+for device in "${devices[@]}"; do
+    says="--conv-algorithm direct needs a CPU, not the device '${device%:0}'; leave it out"
+    one=(--devices "$device" --conv-algorithm direct)
+    expect_error 2 "$says" train "${net[@]}" data --out other "${one[@]}"
+done
+[[ ! -e other ]] || fail "a refused run made its folder"
+
+finish
