@@ -235,10 +235,10 @@ static enum status conv_record(const struct conv_bench *b, const struct summary 
 {
     const struct bench_options *o = b->options;
     const struct bench_head head = {"conv", 1, b->micro.about, b->micro.dev->threads};
-    json_t *more =
-        json_pack("{s:s, s:i, s:i, s:i, s:I, s:f}", "net", o->net, "batch", o->batch, "image_size",
-                  o->image_size, "rounds", o->rounds, "wrong", (json_int_t)b->wrong,
-                  "bound_images_per_s", o->batch / s->bound.median);
+    json_t *more = json_pack(
+        "{s:s, s:i, s:i, s:i, s:s, s:I, s:f}", "net", o->net, "batch", o->batch, "image_size",
+        o->image_size, "rounds", o->rounds, "conv_algorithm", conv_algorithm_str(o->conv_algorithm),
+        "wrong", (json_int_t)b->wrong, "bound_images_per_s", o->batch / s->bound.median);
     if (b->net) {
         json_object_set_new(more, "step_images_per_s", json_real(o->batch / s->step.median));
         json_object_set_new(more, "step_share_of_bound", json_real(s->share.median));
@@ -294,7 +294,7 @@ enum status bench_conv(const struct bench_options *o, bool step)
     struct conv_bench b = {.options = o};
     CHECK(array_new(&b.step_seconds, o->rounds));
     CHECK(graph_build(o->net, 1000, o->image_size, &b.graph));
-    CHECK(micro_open(o->devices, o->threads, &b.micro));
+    CHECK(micro_open(o, &b.micro));
     CHECK(collect_shapes(&b));
     CHECK(open_ops(&b));
     if (step)

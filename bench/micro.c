@@ -147,6 +147,8 @@ static enum status peak_measure(struct device *dev, int rounds, int max_mib, str
     *p = (struct peaks){0};
     dev->backend->describe(dev, p->device, sizeof p->device);
     TRY(dev->backend->stream_open(dev, &s));
+    const enum conv_algorithm chosen = dev->conv_algorithm;
+    dev->conv_algorithm = CONV_DIRECT; /* op_flops counts the products of a direct convolution */
     if (max_mib)
         last = max_mib;
     bar_begin(bar, count_rates(dev, last));
@@ -178,6 +180,7 @@ static enum status peak_measure(struct device *dev, int rounds, int max_mib, str
         bar_step(bar);
     }
 done:
+    dev->conv_algorithm = chosen;
     bar_erase(bar);
     dev->backend->stream_close(s);
     return st;
@@ -185,10 +188,13 @@ done:
 
 /* --- the devices --- */
 
-enum status micro_open(const char *devices, int threads, struct micro *m)
+enum status micro_open(const struct bench_options *o, struct micro *m)
 {
+    struct policy policy;
     *m = (struct micro){.dev = NULL};
-    TRY(device_open(devices, threads, &m->dev));
+    TRY(policy_find(bench_precision(o), -1, &policy));
+    TRY(device_open(o->devices, o->threads, &m->dev));
+    TRY(device_choose_conv(m->dev, o->conv_algorithm, policy.operand));
     TRY(device_open("ref", 1, &m->ref_dev));
     TRY(m->dev->backend->stream_open(m->dev, &m->stream));
     TRY(m->ref_dev->backend->stream_open(m->ref_dev, &m->ref));

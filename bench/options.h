@@ -29,6 +29,7 @@ struct bench_options {
     bool emulate;          /* emulate the precision by rounding in fp32, even if the device has its
                             * types */
     enum fuse fuse;        /* fusion of convolution and batch norm */
+    enum conv_algorithm conv_algorithm;
 };
 
 /* Returns a table with the options' format and output stream. */

@@ -228,11 +228,12 @@ static enum status step_record(const struct step_bench *b, struct bench_table *l
         step_fusions(o, network_program(b->net, 0), &fusions);
     TRY(bench_table_take(&fusions, &choices));
     return bench_record_rows(&head,
-                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o*}", "net", o->net,
-                                       "batch", o->batch, "image_size", o->image_size, "rounds",
-                                       o->rounds, "precision", bench_precision(o), "fuse",
-                                       fuse_str(o->fuse), "peaks", peaks_json(&b->micro.peaks),
-                                       "fusions", choices),
+                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:o, s:o*}", "net",
+                                       o->net, "batch", o->batch, "image_size", o->image_size,
+                                       "rounds", o->rounds, "precision", bench_precision(o), "fuse",
+                                       fuse_str(o->fuse), "conv_algorithm",
+                                       conv_algorithm_str(o->conv_algorithm), "peaks",
+                                       peaks_json(&b->micro.peaks), "fusions", choices),
                              "steps", lines);
 }
 
@@ -278,7 +279,7 @@ enum status bench_step(const struct bench_options *options, bool marked)
     if (marked)
         o.format = BENCH_JSON;
     CHECK(graph_build(o.net, 1000, o.image_size, &b.graph));
-    CHECK(micro_open(o.devices, o.threads, &b.micro));
+    CHECK(micro_open(&o, &b.micro));
     CHECK(micro_peaks(&b.micro, o.peak, o.rounds));
     CHECK(noise_step_open(b.micro.dev, b.graph, &o, false, &b.net));
     CHECK(marked ? run_marked(&b) : run_rounds(&b));

@@ -10,6 +10,7 @@ struct conv_command {
 
 #define SETTINGS_OF struct conv_command
 static const struct setting conv_settings[] = {
+    BENCH_CONV_ROW,
     {"no-step", 0, NULL, NULL, "Do not time the training step", AS_SWITCH(no_step)},
     {0},
 };

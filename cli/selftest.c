@@ -46,6 +46,8 @@ static const struct setting selftest_settings[] = {
     {"threads", 0, "N", NULL,
      "Host threads (default: all cores; with --operations, 2 in each process)",
      AS_INTEGER(config.threads, 1, 1024)},
+    {"conv-algorithm", 0, CONV_ALGORITHM_WORDS, "auto",
+     "Algorithm of convolutions on a CPU, as in train", AS_CHOICE(config.conv_algorithm)},
     {"quick", 0, NULL, NULL,
      "Skip cases of images larger than 64 pixels; with --determinism, skip all networks except the "
      "smallest one",
@@ -130,6 +132,7 @@ static enum status selftest_operations(struct selftest_command *t)
                                          "--oracle, --quick, --determinism and --repeats");
     o->worker.devices = t->config.devices;
     o->worker.threads = t->config.threads ? t->config.threads : 2;
+    o->worker.conv_algorithm = t->config.conv_algorithm;
     o->json = t->config.json;
     o->verbose = t->config.verbose;
     o->bar = t->config.bar;

@@ -179,6 +179,8 @@ static enum status worker_command(const struct operations *o, const struct job *
     TRY(words_add(w, "--threads=%d", c->threads));
     if (c->isa)
         TRY(words_add(w, "--isa=%s", c->isa));
+    if (c->conv_algorithm != CONV_AUTO)
+        TRY(words_add(w, "--conv-algorithm=%s", conv_algorithm_str(c->conv_algorithm)));
     TRY(add_fault(w, &c->fault));
     if (s->number >= 0)
         return words_add(w, "--case=%d", s->number);

@@ -104,8 +104,10 @@ static void reproduce(const struct operations_config *c, const struct operations
     else
         snprintf(only, sizeof only, "--only '%s '", f->kind);
     snprintf(out, COMMAND_SIZE,
-             "ampscale selftest --operations --devices %s --threads %d%s%s%s%s %s", w->devices,
+             "ampscale selftest --operations --devices %s --threads %d%s%s%s%s%s%s %s", w->devices,
              w->threads, w->isa ? " --isa " : "", w->isa ? w->isa : "",
+             w->conv_algorithm ? " --conv-algorithm " : "",
+             w->conv_algorithm ? conv_algorithm_str(w->conv_algorithm) : "",
              c->sanitizer ? " --sanitizer " : "", c->sanitizer ? c->sanitizer : "", only);
 }
 

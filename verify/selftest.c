@@ -49,7 +49,8 @@ static enum status suite_report(const struct suite *s, const char *lines, const 
     json_t *all;
     s->dev->backend->describe(s->dev, about, sizeof about);
     if (config->json) {
-        TRY(json_new(&all, "{s:i, s:s, s:b, s:i, s:O}", "schema", 1, "device", about, "ok",
+        TRY(json_new(&all, "{s:i, s:s, s:s, s:b, s:i, s:O}", "schema", 1, "device", about,
+                     "conv_algorithm", conv_algorithm_str(config->conv_algorithm), "ok",
                      s->failed == 0 && s->left_out == 0, "left_out", s->left_out, "cases",
                      s->report));
         return json_print(all, config->out, JSON_RECORD);
@@ -87,6 +88,7 @@ enum status suite_run(const struct selftest_config *config, suite_cases *run, vo
         s.due_ns = clock_ns() + (uint64_t)config->limit_s * 1000000000u;
     CHECK(json_new(&s.report, "[]"));
     CHECK(device_open(config->devices, config->threads, &s.dev));
+    CHECK(device_choose_conv(s.dev, config->conv_algorithm, DTYPE_F32));
     s.lines = open_memstream(&lines, &size);
     if (!s.lines)
         CHECK(status_fail(STATUS_OOM, "no memory for the lines of the cases"));

@@ -4,6 +4,7 @@
 
 #include "base/bar.h"
 #include "base/status.h"
+#include "kernels/backend.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -22,6 +23,7 @@ struct selftest_config {
                    * network */
     bool json;    /* print one JSON object instead of lines */
     bool verbose; /* after the summary, print all cases and values, not only the failures */
+    enum conv_algorithm conv_algorithm;
     FILE *out;
     struct bar *bar; /* shows how many cases have been run; NULL: none */
 };

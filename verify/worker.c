@@ -81,7 +81,9 @@ enum status worker_open(const struct worker_config *c, struct device **dev)
     TRY(st);
     if ((*dev)->backend == &backend_cpu)
         cpu_device_of(*dev)->stream_bytes = CASES_STREAM_BYTES;
-    st = c->isa ? use_isa(*dev, c->isa) : STATUS_OK;
+    st = device_choose_conv(*dev, c->conv_algorithm, DTYPE_F32);
+    if (st == STATUS_OK && c->isa)
+        st = use_isa(*dev, c->isa);
     if (st != STATUS_OK)
         device_close(*dev);
     return st;

@@ -26,6 +26,7 @@ struct worker_config {
     int threads;         /* of the host */
     const char *isa;     /* instruction set of ampscale's own CPU kernels: "avx2"; NULL: the best
                           * one that the machine has */
+    enum conv_algorithm conv_algorithm;
     struct selection selection;
     struct comparison_fault fault;
 };

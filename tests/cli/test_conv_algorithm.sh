@@ -54,6 +54,9 @@ winograd=(--conv-algorithm winograd --precision)
 for precision in amp bf16 tf32 O1; do
     expect_error 2 "$says" train "${net[@]}" data --out other "${winograd[@]}" $precision
 done
+small=(--net resnet8 --image-size 32 -b 2 --rounds 1)
+expect_error 2 "$says" bench conv "${small[@]}" "${winograd[@]}" amp
+expect_error 2 "$says" bench step "${small[@]}" "${winograd[@]}" amp
 expect_train 0 data --epochs 1 --steps 1 --conv-algorithm direct --precision amp --out amp
 devices=(ref)
 ! fake_gpu || devices+=(cuda:0)
@@ -61,7 +64,40 @@ for device in "${devices[@]}"; do
     says="--conv-algorithm direct needs a CPU, not the device '${device%:0}'; leave it out"
     one=(--devices "$device" --conv-algorithm direct)
     expect_error 2 "$says" train "${net[@]}" data --out other "${one[@]}"
+    expect_error 2 "$says" bench conv "${small[@]}" "${one[@]}"
+    expect_error 2 "$says" bench step "${small[@]}" "${one[@]}"
+    expect_error 2 "$says" selftest --quick "${one[@]}"
+    expect_error 2 "$says" selftest --determinism --quick "${one[@]}"
+    expect_error 2 "$says" selftest --operations --only relu_fwd --every 20 "${one[@]}"
 done
 [[ ! -e other ]] || fail "a refused run made its folder"
 
+# selftest and the benchmarks record it.
+for algorithm in auto direct winograd; do
+    expect 0 bench conv "${small[@]}" --no-step --conv-algorithm $algorithm --json
+    is out $algorithm
+done
+expect 0 selftest --quick --conv-algorithm direct --json
+is out direct
+expect 0 bench step "${small[@]}" --conv-algorithm winograd --json
+is out winograd
+expect 0 selftest --determinism --quick --conv-algorithm winograd --json
+is out winograd
+
+# The command that repeats a failed operation has the algorithm.
+case=$("$program" selftest --operations --list --only conv_fwd | awk 'NR == 1 { print $1 }')
+expect 4 selftest --operations --case "$case" --conv-algorithm winograd --inject wrong="$case"
+grep -q -- " --conv-algorithm winograd --case $case$" out || fail "the algorithm is not repeated: $(cat out)"
+
+# The process that runs the case has it, too.
+own_program
+"$program" selftest --operations --case "$case" --conv-algorithm winograd --inject hang="$case" >out 2>err &
+working() {
+    grep -q -- ' --worker=.* --conv-algorithm=winograd ' \
+        < <(own_processes | sed 's|.*|/proc/&/cmdline|' | xargs cat 2>/dev/null | tr '\0' ' ')
+}
+await 60 working
+kill -TERM $!
+wait $! 2>/dev/null
+none_left "selftest --operations"
 finish
