@@ -80,7 +80,7 @@ static bool cpu_native(struct device *dev, enum dtype type)
     (1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C | 1u << LAYOUT_NCHW16C)
 
 static const struct op_record records[] = {
-    {OP_SET(CONV_BWD_WEIGHTS), F32, ANY_LAYOUT, onednn_plan_conv_taps},
+    {OPS_CONV, F32, ANY_LAYOUT, cpu_plan_winograd},
     {OPS_CONV, FLOATS, ANY_LAYOUT, onednn_plan_conv},
     {OPS_LINEAR, FLOATS, ANY_LAYOUT, onednn_plan_linear},
     {OP_SET(REORDER), FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},

@@ -168,6 +168,48 @@ struct maxpool_kernels {
     void (*row)(const struct maxpool_row *p, const void *x, int64_t row, void *y, uint8_t *index);
 };
 
+/* Winograd's F(4x4, 3x3) computes a tile of 4x4 results from 6x6 inputs by products at 36 points.
+ * Activations and weights are blocked by `lanes` channels, and a vector has one value for each
+ * channel of a block. Values at different points are `step` floats apart. */
+enum { WINOGRAD_OUT = 4, WINOGRAD_TILE = 6, WINOGRAD_POINTS = 36 };
+
+/* Tiles `first` to `first + count` of all images, which have rows x columns tiles each. */
+struct winograd_tiles {
+    int64_t height, width; /* of an image, in pixels */
+    int64_t image;         /* floats from a block of channels to the same block of the next image */
+    int64_t rows, columns;
+    int64_t pad[2]; /* the first tile begins so many pixels above and left of the image */
+    int64_t first, count;
+};
+
+struct winograd_kernels {
+    int lanes;
+    int rows; /* the most tiles that `multiply` accepts */
+    /* Transform a block of channels of X (tiles of 6x6 pixels) or of DY (4x4 pixels) to the points;
+     * v and d have a vector for each tile. */
+    void (*input)(const struct winograd_tiles *t, const float *x, float *v, int64_t step);
+    void (*gradient)(const struct winograd_tiles *t, const float *dy, float *d, int64_t step);
+    /* Transforms products to results; `bias` has `lanes` values, or is NULL. `stream`: see
+     * bn_kernels. */
+    void (*output)(const struct winograd_tiles *t, const float *m, int64_t step, const float *bias,
+                   bool relu, bool stream, float *y);
+    /* Transforms a block of weights (3, 3, input channels, output channels) to a vector for each
+     * input channel, `row` floats apart. `turned`: for the gradient of X, the kernel is turned by
+     * 180 degrees, and the two kinds of channels change places. */
+    void (*weights)(const float *w, bool turned, float *u, int64_t step, int64_t row);
+    /* Transforms the gradients of such vectors to the gradient of the weights. */
+    void (*weights_gradient)(const float *du, int64_t step, int64_t row, float *dw);
+    /* At one point: m = v * u for `rows` tiles, `blocks` blocks of input channels, v_block floats
+     * apart, and two blocks of output channels, m_block floats apart. u is (input channels,
+     * 2 * lanes). `next` is what u will be in the next call, and is fetched meanwhile. */
+    void (*multiply)(int rows, int64_t blocks, const float *v, int64_t v_block, const float *u,
+                     const float *next, float *m, int64_t m_block);
+    /* At one point: du [+]= the sum over tiles of v[input channel] * d[output channel], for a block
+     * of input channels, `row` floats apart in du, and two of output channels, d_block apart. */
+    void (*accumulate)(int64_t tiles, const float *v, const float *d, int64_t d_block, bool add,
+                       float *du, int64_t row);
+};
+
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
@@ -175,6 +217,7 @@ struct cpu_kernels {
     const struct flat_kernels *flat[ELEMENTS];
     const struct maxpool_kernels *maxpool[ELEMENTS];
     const struct mixed_kernels *mixed;
+    const struct winograd_kernels *winograd;
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -22,6 +22,5 @@ int onednn_vector_bits(void);
 
 /* Plan functions for the backend's records (see struct op_record). */
 op_planner onednn_plan_conv;
-op_planner onednn_plan_conv_taps; /* some OP_CONV_BWD_WEIGHTS */
 op_planner onednn_plan_linear;
 op_planner onednn_plan_reorder;

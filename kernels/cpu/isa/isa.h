@@ -26,3 +26,4 @@ ISA_DECLARE(ROUNDS_TF32);
 ISA_DECLARE(F16);
 ISA_DECLARE(BF16);
 extern const struct mixed_kernels ISA(mixed_kernels);
+extern const struct winograd_kernels ISA(winograd_kernels);

@@ -15,4 +15,5 @@ const struct cpu_kernels ISA(cpu_kernels) = {
     .flat = EACH_ELEMENT(flat_kernels),
     .maxpool = EACH_ELEMENT(maxpool_kernels),
     .mixed = &ISA(mixed_kernels),
+    .winograd = &ISA(winograd_kernels),
 };

@@ -1,0 +1,382 @@
+/* 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3) (A. Lavin, S. Gray: Fast Algorithms for
+ * Convolutional Neural Networks, 2016).
+ *
+ * The result is cut into tiles of 4x4 pixels. The 6x6 pixels on which a tile depends and each
+ * kernel are transformed to values at 36 points. At each point the convolution is a product of
+ * matrices, (tiles, input channels) and (input channels, output channels): 36 multiplications in
+ * place of 144. The gradient of X is a convolution of DY with turned kernels. For the gradient of
+ * the weights, the products sum over tiles. */
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/onednn_plan.h"
+
+#include <omp.h>
+#include <stdio.h>
+
+enum {
+    KERNEL = 3,
+    TAPS = KERNEL * KERNEL,
+    PANEL = 2,   /* blocks of output channels that are multiplied together */
+    GROUP = 64,  /* channels whose products a thread keeps in its cache; a multiple of panels */
+    TILES = 32,  /* tiles that a thread transforms at a time */
+    SUMMED = 64, /* the same for the gradient of weights */
+    BALANCE = 4, /* parts of the work per thread */
+};
+
+/* A convolution, and how it is cut for threads and caches. Sizes are in floats. */
+struct cut {
+    const struct winograd_kernels *k;
+    struct winograd_tiles from, to; /* the tiles of the input, and of the result; of X and DY for
+                                     * the gradient of weights */
+    bool turned, stream;
+    int threads;
+    int64_t lanes, in, out;         /* channels of `from` and `to` */
+    int64_t in_group, group, pairs; /* channels of a group; pairs of groups */
+    int64_t tiles, block;           /* of all images; transformed at a time */
+    int64_t splits; /* parts of the output channels or, for the gradient of weights, of the tiles */
+    int64_t v_step, u_step, m_step, scratch;
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The distance of values at different points: an odd number of cache lines, so that the values of
+ * one tile are in different cache sets. */
+static int64_t step_of(int64_t floats)
+{
+    return (floats / LINE | 1) * LINE;
+}
+
+/* The largest number of channels up to GROUP in whole panels that divides `channels`. */
+static int64_t group_of(int64_t channels, int64_t panel)
+{
+    int64_t group = GROUP;
+    while (channels % group != 0)
+        group -= panel;
+    return group;
+}
+
+static struct winograd_tiles tiles_of(const struct tensor_desc *t, const struct tensor_desc *result)
+{
+    return (struct winograd_tiles){.height = t->dim[2],
+                                   .width = t->dim[3],
+                                   .image = t->dim[1] * t->dim[2] * t->dim[3],
+                                   .rows = ceil_div(result->dim[2], WINOGRAD_OUT),
+                                   .columns = ceil_div(result->dim[3], WINOGRAD_OUT)};
+}
+
+static struct cut cut_of(struct device *dev, const struct op_desc *d)
+{
+    bool data = d->kind == OP_CONV_BWD_DATA, weights = d->kind == OP_CONV_BWD_WEIGHTS;
+    const struct tensor_desc *from = &d->t[data ? ROLE_DY : ROLE_X];
+    const struct tensor_desc *to = &d->t[data ? ROLE_DX : weights ? ROLE_DY : ROLE_Y];
+    struct cut c = {.k = cpu_device_of(dev)->kernels->winograd,
+                    .from = tiles_of(from, to),
+                    .to = tiles_of(to, to),
+                    .turned = data,
+                    .stream = to->bytes >= cpu_device_of(dev)->stream_bytes,
+                    .threads = dev->threads,
+                    .in = from->dim[1],
+                    .out = to->dim[1]};
+    for (int i = 0; i < 2; i++)
+        c.from.pad[i] = data ? KERNEL - 1 - d->attr.conv.pad[i] : d->attr.conv.pad[i];
+    c.lanes = c.k->lanes;
+    c.tiles = to->dim[0] * c.to.rows * c.to.columns;
+    c.group = group_of(c.out, PANEL * c.lanes);
+    c.in_group = weights ? group_of(c.in, PANEL * c.lanes) : c.in;
+    c.pairs = c.out / c.group * (c.in / c.in_group);
+    c.block = weights ? SUMMED : ceil_div(c.tiles, ceil_div(c.tiles, TILES));
+    c.splits = ceil_div(BALANCE * c.threads, weights ? c.pairs : ceil_div(c.tiles, c.block));
+    c.splits = least(c.splits, weights ? ceil_div(c.tiles, BALANCE * SUMMED) : c.pairs);
+    c.v_step = step_of(c.in_group * c.block);
+    c.m_step = step_of(c.group * c.block);
+    c.u_step = step_of(weights ? c.in_group * c.group : c.in * c.out);
+    c.scratch = WINOGRAD_POINTS * (c.v_step + c.m_step);
+    return c;
+}
+
+static struct winograd_tiles part_of(struct winograd_tiles t, int64_t first, int64_t count)
+{
+    t.first = first;
+    t.count = count;
+    return t;
+}
+
+/* Offset of a block of channels in the first image. */
+static int64_t plane_at(const struct cut *c, const struct winograd_tiles *t, int64_t block)
+{
+    return block * c->lanes * t->height * t->width;
+}
+
+/* Offset of a pair of blocks in a matrix of panels (out / panel, in, panel). */
+static int64_t panel_at(const struct cut *c, int64_t in, int64_t in_block, int64_t out_block)
+{
+    return (out_block / PANEL * in + in_block * c->lanes) * PANEL * c->lanes +
+           out_block % PANEL * c->lanes;
+}
+
+/* Transforms weights in blocks (O, I, 3, 3, i, o) to panels at each point. */
+static void transform_weights(const struct cut *c, const float *w, float *u)
+{
+    int64_t o_blocks = (c->turned ? c->in : c->out) / c->lanes;
+    int64_t i_blocks = (c->turned ? c->out : c->in) / c->lanes, size = TAPS * c->lanes * c->lanes;
+#pragma omp parallel for collapse(2) num_threads(c->threads)
+    for (int64_t o = 0; o < o_blocks; o++)
+        for (int64_t i = 0; i < i_blocks; i++)
+            c->k->weights(w + (o * i_blocks + i) * size, c->turned,
+                          u + panel_at(c, c->in, c->turned ? o : i, c->turned ? i : o), c->u_step,
+                          PANEL * c->lanes);
+}
+
+/* The products of n transformed tiles for one group of output channels, at all points. */
+static void multiply_group(const struct cut *c, int64_t n, const float *v, const float *u, float *m)
+{
+    int64_t parts = ceil_div(n, c->k->rows), panels = c->group / c->lanes / PANEL;
+    for (int64_t i = 0; i < WINOGRAD_POINTS * panels; i++) {
+        int64_t point = i / panels, b = i % panels * PANEL;
+        int64_t after = i + 1 < WINOGRAD_POINTS * panels ? i + 1 : 0;
+        const float *next =
+            u + after / panels * c->u_step + panel_at(c, c->in, 0, after % panels * PANEL);
+        for (int64_t part = 0; part < parts; part++) {
+            int64_t first = n * part / parts, rows = n * (part + 1) / parts - first;
+            c->k->multiply((int)rows, c->in / c->lanes, v + point * c->v_step + first * c->lanes,
+                           c->block * c->lanes, u + point * c->u_step + panel_at(c, c->in, 0, b),
+                           next, m + point * c->m_step + (b * c->block + first) * c->lanes,
+                           c->block * c->lanes);
+        }
+    }
+}
+
+/* The tensors of a convolution or gradient of X. */
+struct activations {
+    const float *from, *bias;
+    bool relu;
+    float *to;
+};
+
+/* Computes the results of a block of tiles for a part of the output channels. */
+static void convolve(const struct cut *c, int64_t block, int64_t split, struct activations a,
+                     const float *u, float *scratch)
+{
+    float *v = scratch, *m = scratch + WINOGRAD_POINTS * c->v_step;
+    int64_t first = block * c->block, n = least(c->block, c->tiles - first);
+    struct winograd_tiles from = part_of(c->from, first, n), to = part_of(c->to, first, n);
+    for (int64_t b = 0; b < c->in / c->lanes; b++)
+        c->k->input(&from, a.from + plane_at(c, &from, b), v + b * c->block * c->lanes, c->v_step);
+    for (int64_t g = c->pairs * split / c->splits; g < c->pairs * (split + 1) / c->splits; g++) {
+        multiply_group(c, n, v, u + g * c->group * c->in, m);
+        for (int64_t b = 0; b < c->group / c->lanes; b++) {
+            int64_t channel = g * c->group + b * c->lanes;
+            c->k->output(&to, m + b * c->block * c->lanes, c->m_step,
+                         a.bias ? a.bias + channel : NULL, a.relu, c->stream,
+                         a.to + plane_at(c, &to, channel / c->lanes));
+        }
+    }
+}
+
+/* The own part of the workspace, which follows that of reorders: transformed weights, or sums for
+ * each thread or split, and then each thread's tiles. */
+static size_t own_bytes(const struct cut *c, enum op_kind kind)
+{
+    int64_t matrices = kind != OP_CONV_BWD_WEIGHTS ? 1
+                       : c->splits == 1            ? c->threads
+                                                   : c->splits * c->pairs;
+    return cpu_align((size_t)(WINOGRAD_POINTS * c->u_step * matrices + c->threads * c->scratch) *
+                     sizeof(float));
+}
+
+static float *own_workspace(const struct onednn_plan *p, const struct cut *c,
+                            void *const arg[ROLE_COUNT])
+{
+    return (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace -
+                     own_bytes(c, p->base.desc.kind));
+}
+
+static enum status compute_activations(struct onednn_plan *p, void *const arg[ROLE_COUNT],
+                                       void *weights)
+{
+    const struct op_desc *d = &p->base.desc;
+    const struct cut c = cut_of(p->base.device, d);
+    struct activations a = {.from = arg[ROLE_DY], .to = arg[ROLE_DX]};
+    if (d->kind == OP_CONV_FWD)
+        a = (struct activations){arg[ROLE_X], d->t[ROLE_B].ndim ? arg[ROLE_B] : NULL,
+                                 d->attr.conv.relu, arg[ROLE_Y]};
+    float *scratch = own_workspace(p, &c, arg), *u = scratch + c.threads * c.scratch;
+    transform_weights(&c, weights, u);
+#pragma omp parallel for schedule(dynamic) num_threads(c.threads)
+    for (int64_t i = 0; i < ceil_div(c.tiles, c.block) * c.splits; i++)
+        convolve(&c, i / c.splits, i % c.splits, a, u, scratch + omp_get_thread_num() * c.scratch);
+    return STATUS_OK;
+}
+
+/* The first blocks of the groups of a pair. */
+struct pair {
+    int64_t in, out;
+};
+
+static struct pair pair_of(const struct cut *c, int64_t i)
+{
+    int64_t in_groups = c->in / c->in_group;
+    return (struct pair){i % in_groups * c->in_group / c->lanes,
+                         i / in_groups * c->group / c->lanes};
+}
+
+/* du = the sums at all points over the tiles of one split, for one pair of groups. */
+static void sum_pair(const struct cut *c, struct pair g, int64_t split, const float *x,
+                     const float *dy, float *scratch, float *du)
+{
+    float *v = scratch, *d = scratch + WINOGRAD_POINTS * c->v_step;
+    int64_t first = c->tiles * split / c->splits, end = c->tiles * (split + 1) / c->splits;
+    int64_t lanes = c->lanes, size = c->block * lanes;
+    for (int64_t at = first; at < end; at += c->block) {
+        int64_t n = least(c->block, end - at);
+        struct winograd_tiles from = part_of(c->from, at, n), to = part_of(c->to, at, n);
+        for (int64_t b = 0; b < c->in_group / lanes; b++)
+            c->k->input(&from, x + plane_at(c, &from, g.in + b), v + b * size, c->v_step);
+        for (int64_t b = 0; b < c->group / lanes; b++)
+            c->k->gradient(&to, dy + plane_at(c, &to, g.out + b), d + b * size, c->m_step);
+        for (int64_t point = 0; point < WINOGRAD_POINTS; point++)
+            for (int64_t o = 0; o < c->group / lanes; o += PANEL)
+                for (int64_t i = 0; i < c->in_group / lanes; i++)
+                    c->k->accumulate(n, v + point * c->v_step + i * size,
+                                     d + point * c->m_step + o * size, size, at > first,
+                                     du + point * c->u_step + panel_at(c, c->in_group, i, o),
+                                     PANEL * lanes);
+    }
+}
+
+/* Adds the sums of all splits, which are `distance` apart, and transforms them to weights. */
+static void finish_pair(const struct cut *c, struct pair g, float *du, int64_t distance, float *dw)
+{
+    int64_t size = TAPS * c->lanes * c->lanes;
+    for (int64_t s = 1; s < c->splits; s++)
+        for (int64_t i = 0; i < WINOGRAD_POINTS * c->u_step; i++)
+            du[i] += du[s * distance + i];
+    for (int64_t o = 0; o < c->group / c->lanes; o++)
+        for (int64_t i = 0; i < c->in_group / c->lanes; i++)
+            c->k->weights_gradient(du + panel_at(c, c->in_group, i, o), c->u_step, PANEL * c->lanes,
+                                   dw + ((g.out + o) * (c->in / c->lanes) + g.in + i) * size);
+}
+
+static void sum_bias(const struct cut *c, const struct bn_kernels *bn, int64_t images,
+                     const float *dy, float *db)
+{
+    const int64_t pixels = c->to.height * c->to.width;
+#pragma omp parallel for num_threads(c->threads)
+    for (int64_t b = 0; b < c->out / c->lanes; b++) {
+        double sum[LINE] = {0}, squares[LINE] = {0};
+        const float zero[LINE] = {0};
+        struct bn_patch patch = {pixels * c->lanes / LINE, LINE, (int)(pixels * c->lanes % LINE)};
+        for (int64_t n = 0; n < images; n++)
+            bn->moments(patch, dy + n * c->to.image + plane_at(c, &c->to, b), zero, sum, squares);
+        for (int64_t i = 0; i < LINE; i++)
+            db[b * c->lanes + i % c->lanes] =
+                (float)(sum[i] + (i >= c->lanes ? sum[i - c->lanes] : 0));
+    }
+}
+
+static enum status compute_weights_gradient(struct onednn_plan *p, void *const arg[ROLE_COUNT],
+                                            void *dw)
+{
+    const struct op_desc *d = &p->base.desc;
+    const struct cut c = cut_of(p->base.device, d);
+    float *scratch = own_workspace(p, &c, arg), *du = scratch + c.threads * c.scratch;
+    int64_t size = WINOGRAD_POINTS * c.u_step;
+#pragma omp parallel for schedule(dynamic) num_threads(c.threads)
+    for (int64_t i = 0; i < c.pairs * c.splits; i++) {
+        int64_t thread = omp_get_thread_num();
+        float *sums = du + (c.splits == 1 ? thread : i) * size;
+        struct pair g = pair_of(&c, i % c.pairs);
+        sum_pair(&c, g, i / c.pairs, arg[ROLE_X], arg[ROLE_DY], scratch + thread * c.scratch, sums);
+        if (c.splits == 1)
+            finish_pair(&c, g, sums, 0, dw);
+    }
+#pragma omp parallel for num_threads(c.threads)
+    for (int64_t i = 0; i < (c.splits == 1 ? 0 : c.pairs); i++)
+        finish_pair(&c, pair_of(&c, i), du + i * size, c.pairs * size, dw);
+    if (d->t[ROLE_DB].ndim)
+        sum_bias(&c, cpu_device_of(p->base.device)->kernels->bn[ELEMENT_F32], d->t[ROLE_DY].dim[0],
+                 arg[ROLE_DY], arg[ROLE_DB]);
+    return STATUS_OK;
+}
+
+/* Whether the transforms can compute this convolution with weights w. */
+static bool is_possible(const struct op_desc *d, const struct tensor_desc *w, int lanes)
+{
+    const struct conv_attr *a = &d->attr.conv;
+    if (lanes < 8 || w->dim[2] != KERNEL || w->dim[3] != KERNEL || a->groups != 1 ||
+        a->stride[0] != 1 || a->stride[1] != 1 || a->pad[0] >= KERNEL || a->pad[1] >= KERNEL ||
+        w->dim[0] % (PANEL * lanes) != 0 || w->dim[1] % (PANEL * lanes) != 0)
+        return false;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *t = &d->t[r];
+        if (t->ndim != 0 && (t->type != DTYPE_F32 || t->rounds != DTYPE_F32 || t->raw))
+            return false;
+        if (t->ndim == 4 && t != w && t->layout != LAYOUT_ANY && tensor_block(t) != lanes)
+            return false;
+    }
+    return true;
+}
+
+/* Whether Winograd's algorithm is expected to be faster. The estimate counts multiplications per
+ * pair of channels. Fitted to times of 3x3 layers of ResNets, VGG and smaller ones: in a
+ * multiplication at a point takes 1.25 times as long as in a direct convolution; the transforms of
+ * a tile cost 6 more for each channel, and those of weights as much as 20 tiles. */
+static bool is_faster(const struct cut *c)
+{
+    double tiles = (double)c->tiles, pixels = tiles / (double)(c->to.rows * c->to.columns) *
+                                              (double)(c->to.height * c->to.width);
+    return WINOGRAD_POINTS * (tiles * (1.25 + 6.0 / (double)c->in + 6.0 / (double)c->out) + 20) <
+           TAPS * pixels;
+}
+
+enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, struct op_plan **out)
+{
+    enum status st;
+    struct op_desc d = *desc;
+    struct md given = {0}, wanted = {0};
+    struct onednn_plan *plan = NULL;
+    const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
+    const int lanes = kernels->winograd->lanes;
+    const bool backward = d.kind == OP_CONV_BWD_WEIGHTS;
+    const enum role role = backward ? ROLE_DW : ROLE_W;
+    struct tensor_desc *w = &d.t[role];
+    if (dev->conv_algorithm == CONV_DIRECT || !is_possible(&d, w, lanes))
+        return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is not for this convolution");
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        struct tensor_desc *t = &d.t[r];
+        if (t->layout == LAYOUT_ANY && t != w)
+            t->layout = lanes == 16 ? LAYOUT_NCHW16C : LAYOUT_NCHW8C;
+        if (t != w)
+            t->bytes = (size_t)tensor_count(t) * sizeof(float);
+    }
+    const struct cut c = cut_of(dev, &d);
+    if (dev->conv_algorithm == CONV_AUTO && !is_faster(&c))
+        return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is slower here");
+    const dnnl_dims_t dims = {w->dim[0], w->dim[1], KERNEL, KERNEL};
+    CHECK(md_make(&wanted, 4, dims, dnnl_f32, lanes == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
+    if (w->layout == LAYOUT_ANY)
+        CHECK(md_to_tensor(onednn_engine_of(dev), &wanted, 1, w));
+    CHECK(md_from_tensor(onednn_engine_of(dev), w, 1, &given));
+    w->bytes = md_bytes(&given);
+    CHECK(onednn_plan_new(dev, &d, &plan));
+    CHECK(onednn_plan_bind(plan, 0, role, backward, &given, &wanted));
+    plan->compute = backward ? compute_weights_gradient : compute_activations;
+    plan->base.workspace += own_bytes(&c, d.kind);
+    snprintf(plan->impl, sizeof plan->impl, "own:winograd:%s", kernels->isa);
+    *out = &plan->base;
+    plan = NULL;
+done:
+    md_free(&given);
+    md_free(&wanted);
+    if (plan)
+        op_plan_free(&plan->base);
+    return st;
+}
