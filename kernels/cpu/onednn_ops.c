@@ -4,7 +4,12 @@
  * keeps that layout if the library is fast with it; if not, the plan reorders the tensor in its
  * workspace. Weights are nearly always ANY in the forward pass. The parameters themselves, which
  * the optimizer updates, are then stored in the library's blocked order. Only the backward-data
- * pass prefers another order, and reorders the weights. */
+ * pass prefers another order, and reorders the weights.
+ *
+ * With AVX2 alone the library's general matrix product allocates buffers in each call. So a linear
+ * layer is a 1x1 convolution of an image with a row of N pixels: in NHWC that is the memory of
+ * (N, C). The gradient of X is one of the weights: in blocks (O, I, i, o) they are an image in
+ * NCHW8C with O channels and a row of I pixels, and DY is the kernel. No pass reorders weights. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
@@ -45,6 +50,7 @@ struct planning {
     const struct op_desc *desc;
     struct gemm_like g;
     int groups;
+    enum { AS_IS, IMAGE, IMAGE_OF_WEIGHTS } view; /* a linear layer as a convolution */
     struct md given[SLOT_COUNT];  /* as in `desc`; LAYOUT_ANY becomes oneDNN's `any` */
     struct md wanted[SLOT_COUNT]; /* as chosen by the library */
     dnnl_primitive_desc_t pd;
@@ -52,7 +58,24 @@ struct planning {
 
 static enum role slot_role(const struct planning *p, enum slot s)
 {
-    return slot_use[s].role[p->g.pass];
+    static const enum role of_weights[SLOT_COUNT] = {ROLE_W, ROLE_DY, ROLE_B, ROLE_DX};
+    return p->view == IMAGE_OF_WEIGHTS ? of_weights[s] : slot_use[s].role[p->g.pass];
+}
+
+/* The tensor as the primitive sees it. */
+static struct tensor_desc slot_tensor(const struct planning *p, enum slot s)
+{
+    struct tensor_desc t = p->desc->t[slot_role(p, s)];
+    if (p->view == AS_IS || s == SLOT_BIAS)
+        return t;
+    if (s != SLOT_WEIGHTS && p->view == IMAGE)
+        return tensor_4d(t.type, LAYOUT_NHWC, 1, t.dim[1], 1, t.dim[0]);
+    if (s != SLOT_WEIGHTS)
+        return tensor_4d(t.type, t.layout == LAYOUT_OPAQUE ? LAYOUT_NCHW8C : LAYOUT_PLAIN, 1,
+                         t.dim[0], 1, t.dim[1]);
+    t.ndim = 4;
+    t.dim[2] = t.dim[3] = 1;
+    return t;
 }
 
 static bool slot_present(const struct planning *p, enum slot s)
@@ -91,7 +114,7 @@ static enum status describe_given(struct planning *p)
     for (int s = 0; s < SLOT_COUNT; s++) {
         if (!slot_present(p, s))
             continue;
-        struct tensor_desc t = p->desc->t[slot_role(p, s)];
+        struct tensor_desc t = slot_tensor(p, s);
         if (s == SLOT_WEIGHTS && wants_plain_weights(p))
             t.layout = LAYOUT_PLAIN;
         TRY(md_from_tensor(p->e, &t, slot_groups(p, s), &p->given[s]));
@@ -99,9 +122,10 @@ static enum status describe_given(struct planning *p)
     return STATUS_OK;
 }
 
-/* Makes the primitive descriptor. A tensor whose bit in `fixed` is set has the given layout; the
- * library chooses the layouts of the other tensors. */
-static enum status try_layouts(struct planning *p, unsigned fixed, dnnl_primitive_desc_t *pd)
+/* Makes the primitive descriptor. A tensor whose bit in `fixed` is set has the given layout; other
+ * activations have `layout`, and the library chooses what is ANY, and the layout of weights. */
+static enum status try_layouts(struct planning *p, unsigned fixed, enum layout layout,
+                               dnnl_primitive_desc_t *pd)
 {
     enum status st = STATUS_OK;
     struct md free_md[SLOT_COUNT];
@@ -111,9 +135,9 @@ static enum status try_layouts(struct planning *p, unsigned fixed, dnnl_primitiv
         use[s] = &p->given[s];
         if (!p->given[s].present || s == SLOT_BIAS || (fixed >> s & 1))
             continue;
-        struct tensor_desc any = p->desc->t[slot_role(p, s)];
-        any.layout = LAYOUT_ANY;
-        CHECK(md_from_tensor(p->e, &any, slot_groups(p, s), &free_md[s]));
+        struct tensor_desc t = slot_tensor(p, s);
+        t.layout = s == SLOT_WEIGHTS ? LAYOUT_ANY : layout;
+        CHECK(md_from_tensor(p->e, &t, slot_groups(p, s), &free_md[s]));
         use[s] = &free_md[s];
     }
     p->g.src = use[SLOT_SRC];
@@ -133,7 +157,8 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd)
     if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
         return false;
     return strncmp(name, "ref", 3) != 0 && strncmp(name, "gemm", 4) != 0 &&
-           strncmp(name, "simple", 6) != 0;
+           strncmp(name, "simple", 6) != 0 &&
+           (onednn_vector_bits() != 256 || !strstr(name, "gemm:jit"));
 }
 
 /* Whether the library is known to compute wrong values: oneDNN 2.6's bf16 kernel for the data
@@ -150,38 +175,27 @@ static bool is_wrong(const struct planning *p, const_dnnl_primitive_desc_t pd)
 }
 
 /* Keeps the layouts of the activations if the library is fast with them, else uses the library's
- * choice with reorders. */
+ * choice with reorders. With AVX2 alone, a convolution that has no other implementation than the
+ * general matrix product (11x11) is in NHWC, where that allocates nothing for up to 64 channels. */
 static enum status choose_layouts(struct planning *p)
 {
-    dnnl_primitive_desc_t as_given = NULL, free_choice = NULL;
-    unsigned fixed = 1u << SLOT_SRC | 1u << SLOT_DST;
-    if (wants_plain_weights(p))
-        fixed |= 1u << SLOT_WEIGHTS;
-    enum status st = try_layouts(p, fixed, &as_given);
-    if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
-        return st;
-    if (st == STATUS_OK && is_wrong(p, as_given)) {
-        dnnl_primitive_desc_destroy(as_given);
-        as_given = NULL;
+    const unsigned given =
+        1u << SLOT_SRC | 1u << SLOT_DST | (wants_plain_weights(p) ? 1u << SLOT_WEIGHTS : 0);
+    const int choices = p->g.is_conv && onednn_vector_bits() == 256 ? 3 : 2;
+    enum status st = STATUS_OK;
+    bool fast = false;
+    for (int i = 0; i < choices && !fast; i++) {
+        dnnl_primitive_desc_t pd = NULL;
+        st = try_layouts(p, i == 0 ? given : 0, i < 2 ? LAYOUT_ANY : LAYOUT_NHWC, &pd);
+        if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
+            return st;
+        bool usable = st == STATUS_OK && !(i == 0 && is_wrong(p, pd));
+        fast = usable && onednn_is_fast(pd);
+        bool better = usable && (fast || !p->pd || i == 2);
+        dnnl_primitive_desc_destroy(better ? p->pd : pd); /* may be NULL */
+        p->pd = better ? pd : p->pd;
     }
-    if (as_given && onednn_is_fast(as_given)) {
-        p->pd = as_given;
-        return STATUS_OK;
-    }
-    st = try_layouts(p, 0, &free_choice);
-    if (st == STATUS_OK && (!as_given || onednn_is_fast(free_choice))) {
-        p->pd = free_choice;
-        free_choice = NULL;
-    } else if (as_given) {
-        p->pd = as_given;
-        as_given = NULL;
-        st = STATUS_OK;
-    }
-    if (as_given)
-        dnnl_primitive_desc_destroy(as_given);
-    if (free_choice)
-        dnnl_primitive_desc_destroy(free_choice);
-    return st;
+    return p->pd ? STATUS_OK : st;
 }
 
 /* If the library chose an opaque layout for an activation of layout ANY, gives the activation a
@@ -204,7 +218,7 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
             continue;
         const struct slot_use *u = &slot_use[s];
         enum pass pass = p->g.pass;
-        struct tensor_desc *t = &plan->base.desc.t[u->role[pass]];
+        struct tensor_desc *t = &plan->base.desc.t[slot_role(p, s)];
         if (s == SLOT_BIAS)
             TRY(md_copy(&p->wanted[s], &p->given[s]));
         else
@@ -213,11 +227,13 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
         t->raw = t->rounds != DTYPE_F32 && u->written_by == pass;
         if (was_free)
             TRY(md_copy(&p->given[s], &p->wanted[s]));
-        TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
+        t->bytes = md_bytes(&p->given[s]);
+        if (p->view == AS_IS)
+            TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
         if (was_free && s != SLOT_WEIGHTS && t->layout == LAYOUT_OPAQUE && t->ndim == 4)
             TRY(give_known_layout(p, s, t));
-        TRY(onednn_plan_bind(plan, u->arg[pass], u->role[pass], u->written_by == pass, &p->given[s],
-                             &p->wanted[s]));
+        TRY(onednn_plan_bind(plan, u->arg[pass], slot_role(p, s), u->written_by == pass,
+                             &p->given[s], &p->wanted[s]));
     }
     return STATUS_OK;
 }
@@ -270,12 +286,46 @@ enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, str
     return plan_gemm_like(dev, &p, plan);
 }
 
+/* Describes a linear layer as a convolution, and the layouts that its tensors then have. */
+static enum status view_as_conv(struct onednn_engine *e, struct op_desc *d, struct planning *p)
+{
+    struct md m = {0};
+    struct tensor_desc *w = &d->t[slot_role(p, SLOT_WEIGHTS)], blocked = *w;
+    const dnnl_dims_t dims = {w->dim[0], w->dim[1], 1, 1};
+    enum status st = md_make(&m, 4, dims, dnnl_f32, dnnl_OIhw8i8o);
+    if (st == STATUS_OK)
+        st = md_to_tensor(e, &m, 1, &blocked);
+    md_free(&m);
+    TRY(st);
+    if (w->layout == LAYOUT_ANY)
+        *w = blocked;
+    for (struct tensor_desc *t = d->t; t < d->t + ROLE_COUNT; t++) {
+        t->layout = t->layout == LAYOUT_ANY ? LAYOUT_PLAIN : t->layout;
+        bool known = t->layout == LAYOUT_PLAIN || (t == w && t->opaque == blocked.opaque);
+        if (t->ndim != 0 && (t->type != DTYPE_F32 || !known))
+            return STATUS_UNSUPPORTED;
+    }
+    p->desc = d;
+    p->view = IMAGE;
+    if (p->g.pass == PASS_BACKWARD_DATA && w->dim[1] % 8 == 0) {
+        p->view = IMAGE_OF_WEIGHTS;
+        p->g.pass = PASS_FORWARD;
+    }
+    p->g.is_conv = true;
+    p->g.stride[0] = p->g.stride[1] = 1;
+    return STATUS_OK;
+}
+
 enum status onednn_plan_linear(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan)
 {
     struct planning p = {.desc = desc, .groups = 1};
     p.g = (struct gemm_like){.pass = (enum pass)(desc->kind - OP_LINEAR_FWD),
                              .relu = desc->attr.linear.relu};
+    struct planning conv = p;
+    struct op_desc d = *desc;
+    if (onednn_vector_bits() == 256 && view_as_conv(onednn_engine_of(dev), &d, &conv) == STATUS_OK)
+        return plan_gemm_like(dev, &conv, plan);
     return plan_gemm_like(dev, &p, plan);
 }
 
