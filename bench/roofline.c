@@ -67,9 +67,9 @@ double roofline_highest(const struct peaks *p, double bytes)
     return below > 0 ? roofline_bandwidth(p, below) : INFINITY;
 }
 
-struct bound roofline_bound(const struct peaks *p, const struct op_desc *d)
+struct bound roofline_bound(const struct peaks *p, const struct op_desc *d, double flops)
 {
-    double bytes = roofline_bytes(d), flops = op_flops(d);
+    double bytes = roofline_bytes(d);
     double bandwidth = roofline_bandwidth(p, bytes);
     double rate = p->flops_per_s[roofline_type(p, d)];
     struct bound b = {

@@ -52,7 +52,8 @@ struct bound {
     bool compute;   /* compute_s is larger than memory_s */
 };
 
-struct bound roofline_bound(const struct peaks *p, const struct op_desc *d);
+/* The bound of an operation that computes `flops`. */
+struct bound roofline_bound(const struct peaks *p, const struct op_desc *d, double flops);
 
 /* Returns a new object {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s",
  * "noise"}], "flops": [{"type", "flops_per_s", "noise"}]}, or NULL if memory ran out. "noise" is

@@ -102,7 +102,8 @@ static enum status step_line(const struct step_bench *b, int i, struct step_line
 {
     struct step_info info = program_step(network_program(b->net, 0), i);
     const struct op_desc *d = &info.plan->desc;
-    struct bound bound = roofline_bound(&b->micro.peaks, d);
+    double flops = info.plan->flops > 0 ? info.plan->flops : op_flops(d);
+    struct bound bound = roofline_bound(&b->micro.peaks, d, flops);
     struct stats t = {.median = NAN};
     int rounds = b->options->rounds;
     if (b->seconds)

@@ -4,12 +4,12 @@
 #include "bench/noise_step.h"
 
 /* Times each operation of a training step while the whole step runs, `rounds` times. Prints for
- * each operation the median time, the least number of bytes, the FLOPs, and the bound: the least
- * time in which this device can move these bytes and compute these FLOPs (roofline.h). With
- * FUSE_AUTO it also prints the chosen fusions, and the measured times that led to each choice
- * (struct fusion). The printed percentage is the bound divided by the measured time. It can exceed
- * 100 for two reasons: an operation may read data that the previous operation left in a cache, and
- * a library may use an algorithm with fewer FLOPs (Winograd).
+ * each operation the median time, the least number of bytes, the FLOPs of its definition, and the
+ * bound: the least time in which this device can move these bytes and compute the FLOPs of the
+ * algorithm, which may be fewer (Winograd; roofline.h). With FUSE_AUTO it also prints the chosen
+ * fusions, and the measured times that led to each choice (struct fusion). The printed percentage
+ * is the bound divided by the measured time. It can exceed 100, because an operation may read data
+ * that the previous operation left in a cache.
  *
  * `marked`: in the process that bench profile starts (profile.h). Runs one step, which is not
  * timed, with a mark for the profiler before each operation. Then prints the record without times.

@@ -178,6 +178,7 @@ struct op_plan {
     struct op_desc desc; /* as given, but ANY is resolved and `bytes` is filled in */
     size_t workspace;    /* bytes needed at ROLE_WORKSPACE; 0: no workspace */
     const char *impl;    /* the implementation: "jit:avx512_core", "own:avx512", "ref" */
+    double flops;        /* FLOPs of the algorithm, if fewer than op_flops; 0: all of op_flops */
     /* See op_seconds; optional. */
     enum status (*seconds)(struct op_plan *plan, double *seconds);
     op_executor *execute;

@@ -72,16 +72,47 @@ static void take_magnitudes(struct op_desc *d, const struct operands *o, struct 
         d->attr.normalize.mean[c] *= -1;
 }
 
+/* Replaces each value of a tensor (A, B, H, W) of magnitudes by the largest of its plane. */
+static void spread_maxima(const struct op_desc *d, enum role role, struct operands *m)
+{
+    const struct tensor_desc *t = &d->t[role];
+    int64_t plane = t->ndim == 4 ? t->dim[2] * t->dim[3] : 1;
+    for (int64_t i = 0; i < operand_count(d, role); i++) {
+        float *first = operand_f32(m, role) + i / plane * plane, *at = first + i % plane;
+        if (*at > *first)
+            *first = *at;
+        if (i % plane == plane - 1)
+            for (int64_t k = 1; k < plane; k++)
+                first[k] = *first;
+    }
+}
+
+/* See bounds.h. A tile has 4x4 pixels of Y, or of DY for DW. */
+static double winograd_factor(const struct op_desc *d)
+{
+    const struct tensor_desc *y = &d->t[d->kind == OP_CONV_FWD ? ROLE_Y : ROLE_DY];
+    double pixels = (double)(y->dim[2] * y->dim[3]);
+    double tiles = (double)((y->dim[2] + 3) / 4 * ((y->dim[3] + 3) / 4));
+    double growth = d->kind == OP_CONV_BWD_WEIGHTS ? 803 * tiles / pixels : 176;
+    return (2 * sqrt(terms_of(d)) + 32) * growth * U;
+}
+
 static enum status bound_linear(struct device *ref, const struct op_desc *d, bool narrow,
-                                const struct operands *o, struct bounds *b)
+                                bool winograd, const struct operands *o, struct bounds *b)
 {
     struct op_desc positive = *d;
     struct operands m;
     TRY(operands_new(d, &m));
     take_magnitudes(&positive, o, &m);
+    for (int r = 0; winograd && r < ROLE_COUNT; r++)
+        if (op_roles(d->kind).reads >> r & 1 && m.p[r])
+            spread_maxima(d, (enum role)r, &m);
     enum status st = run_once(ref, &positive, &m);
     double cut_off = narrow && op_in(d->kind, OPS_CONV | OPS_LINEAR) ? terms_of(d) / 4 : 0;
-    double factor = (2 * sqrt(terms_of(d)) + 8 + cut_off) * U;
+    double factor = winograd ? winograd_factor(d) : (2 * sqrt(terms_of(d)) + 8 + cut_off) * U;
+    for (int r = 0; winograd && r < ROLE_COUNT; r++)
+        if (b->p[r])
+            spread_maxima(d, (enum role)r, &m);
     for (int r = 0; st == STATUS_OK && r < ROLE_COUNT; r++)
         for (int64_t i = 0; b->p[r] && i < operand_count(d, (enum role)r); i++)
             b->p[r][i] = factor * fabs((double)operand_f32(&m, (enum role)r)[i]) + FLT_MIN;
@@ -251,7 +282,7 @@ enum status bounds_fused(const struct op_desc *d, const struct operands *want, s
     return STATUS_OK;
 }
 
-enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
+enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow, bool winograd,
                        const struct operands *o, struct bounds *b)
 {
     *b = (struct bounds){{NULL}};
@@ -272,7 +303,7 @@ enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
         bound_xent(d, o, b);
         break;
     default:
-        st = bound_linear(ref, d, narrow, o, b);
+        st = bound_linear(ref, d, narrow, winograd, o, b);
     }
     if (st != STATUS_OK)
         bounds_free(b);

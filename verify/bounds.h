@@ -18,6 +18,14 @@
  * operations that are linear in each operand; bounds.c derives the bounds of other operations.
  * Operations that only choose or move values (ReLU, maximum, reorder) must be exact.
  *
+ * Winograd's F(4x4, 3x3) adds other terms, with up to 24 more roundings each: sums over the points
+ * of |OUTPUT| (|WEIGHTS| |w|) (|INPUT| |x|), the magnitudes of its matrices (isa/winograd.c). Let
+ * x' and w' be the largest magnitudes of a plane. Then the sum for a pixel of Y is at most 13.25^2
+ * = 176 times that of |w'| x' over the kernel's 9 places and all input channels, and for DW at most
+ * 28.33^2 = 803 times the sum of x' dy' over the tiles. 13.25 and 28.33 are the largest elements of
+ * the products of magnitudes, in one dimension. The reference computes both sums, from planes that
+ * hold x' alone.
+ *
  * Where the result is rounded to a narrow type, v is the exact value and b the bound of the fp32
  * operation on its rounded inputs. Rounding R is monotonic, so an fp32 result within [v - b, v + b]
  * becomes a narrow value within [R(v - b), R(v + b)]; this is the condition that is checked. b is
@@ -37,9 +45,9 @@ struct bounds {
 
 /* Computes the bounds of `d` for the inputs in `o`. `d` must have plain layouts and no rounding
  * (precision_none). `narrow`: the operands had a narrow type or were rounded to one, so a backend
- * may use tensor cores. */
+ * may use tensor cores. `winograd`: `d` is a convolution computed by F(4x4, 3x3). */
 MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
-                                  const struct operands *o, struct bounds *b);
+                                  bool winograd, const struct operands *o, struct bounds *b);
 /* Computes the bounds of a fused form (is_fused) from `want`, the reference's result with all
  * roundings. The device and the reference may round different intermediate values: the bound is
  * four units of 2^-10 (fp16), 2^-7 (bf16) or 2^-19 (fp32) times the largest value. */

@@ -24,7 +24,7 @@
 struct problem {
     int number; /* -1: none yet */
     struct operands in, want;
-    struct bounds bounds;
+    struct bounds bounds, winograd; /* `winograd`: for plans that use this algorithm */
 };
 
 /* A fault injected into one case, to test that the comparison finds it: none; a bit of the result

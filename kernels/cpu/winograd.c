@@ -265,20 +265,19 @@ static void finish_pair(const struct cut *c, struct pair g, float *du, int64_t d
                                    dw + ((g.out + o) * (c->in / c->lanes) + g.in + i) * size);
 }
 
-static void sum_bias(const struct cut *c, const struct bn_kernels *bn, int64_t images,
-                     const float *dy, float *db)
+static void sum_bias(const struct cut *c, int64_t images, const float *dy, float *db)
 {
-    const int64_t pixels = c->to.height * c->to.width;
 #pragma omp parallel for num_threads(c->threads)
     for (int64_t b = 0; b < c->out / c->lanes; b++) {
-        double sum[LINE] = {0}, squares[LINE] = {0};
-        const float zero[LINE] = {0};
-        struct bn_patch patch = {pixels * c->lanes / LINE, LINE, (int)(pixels * c->lanes % LINE)};
-        for (int64_t n = 0; n < images; n++)
-            bn->moments(patch, dy + n * c->to.image + plane_at(c, &c->to, b), zero, sum, squares);
-        for (int64_t i = 0; i < LINE; i++)
-            db[b * c->lanes + i % c->lanes] =
-                (float)(sum[i] + (i >= c->lanes ? sum[i - c->lanes] : 0));
+        double sum[LINE] = {0};
+        for (int64_t n = 0; n < images; n++) {
+            const float *plane = dy + n * c->to.image + plane_at(c, &c->to, b);
+            for (int64_t i = 0; i < c->to.height * c->to.width; i++)
+                for (int64_t k = 0; k < c->lanes; k++)
+                    sum[k] += (double)plane[i * c->lanes + k];
+        }
+        for (int64_t k = 0; k < c->lanes; k++)
+            db[b * c->lanes + k] = (float)sum[k];
     }
 }
 
@@ -302,8 +301,7 @@ static enum status compute_weights_gradient(struct onednn_plan *p, void *const a
     for (int64_t i = 0; i < (c.splits == 1 ? 0 : c.pairs); i++)
         finish_pair(&c, pair_of(&c, i), du + i * size, c.pairs * size, dw);
     if (d->t[ROLE_DB].ndim)
-        sum_bias(&c, cpu_device_of(p->base.device)->kernels->bn[ELEMENT_F32], d->t[ROLE_DY].dim[0],
-                 arg[ROLE_DY], arg[ROLE_DB]);
+        sum_bias(&c, d->t[ROLE_DY].dim[0], arg[ROLE_DY], arg[ROLE_DB]);
     return STATUS_OK;
 }
 
@@ -370,6 +368,7 @@ enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, st
     CHECK(onednn_plan_bind(plan, 0, role, backward, &given, &wanted));
     plan->compute = backward ? compute_weights_gradient : compute_activations;
     plan->base.workspace += own_bytes(&c, d.kind);
+    plan->base.flops = 2.0 * WINOGRAD_POINTS * (double)(c.tiles * c.in * c.out);
     snprintf(plan->impl, sizeof plan->impl, "own:winograd:%s", kernels->isa);
     *out = &plan->base;
     plan = NULL;

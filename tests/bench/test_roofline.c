@@ -80,21 +80,21 @@ static void test_bounds(void **state)
 {
     struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
     double flops = 2.0 * 2 * 5 * 16 * 3 * 9, bytes = roofline_bytes(&d);
-    struct bound b = roofline_bound(&round_peaks, &d);
+    struct bound b = roofline_bound(&round_peaks, &d, op_flops(&d));
     assert_true(b.compute && b.seconds == b.compute_s);
     assert_true(fabs(b.compute_s - flops / 50) < 1e-9);
     assert_true(fabs(b.memory_s - bytes / 12) < 1e-9);
     d = conv(OP_CONV_FWD, DTYPE_F16); /* fewer than 1000 bytes: all tensors fit in the cache */
-    b = roofline_bound(&round_peaks, &d);
+    b = roofline_bound(&round_peaks, &d, op_flops(&d));
     assert_true(fabs(b.memory_s - roofline_bytes(&d) / 100) < 1e-9);
     struct op_desc add = {.kind = OP_ADD};
     add.t[ROLE_X] = add.t[ROLE_Z] = add.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 9, 8, 8, 8);
-    b = roofline_bound(&round_peaks, &add);
+    b = roofline_bound(&round_peaks, &add, op_flops(&add));
     assert_true(!b.compute && b.compute_s == 0 && b.seconds == b.memory_s);
     d = conv(OP_CONV_FWD, DTYPE_BF16); /* a type without a measured peak */
-    assert_true(isnan(roofline_bound(&round_peaks, &d).seconds));
+    assert_true(isnan(roofline_bound(&round_peaks, &d, op_flops(&d)).seconds));
     const struct peaks nothing = {0};
-    assert_true(isnan(roofline_bound(&nothing, &add).seconds));
+    assert_true(isnan(roofline_bound(&nothing, &add, op_flops(&add)).seconds));
 }
 
 /* Data may lie in a faster cache than a copy of twice its size, but in none that was not measured.

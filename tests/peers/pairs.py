@@ -164,6 +164,8 @@ PAIRS = [
     step_pair("resnet50-bf16", ("resnet50", 224, 16, "bf16")),
     step_pair("resnet18-fp32", ("resnet18", 64, 64, "fp32")),
     step_pair("resnet18-bf16", ("resnet18", 64, 64, "bf16")),
+    step_pair("resnet18-224-fp32", ("resnet18", 224, 32, "fp32")),
+    step_pair("vgg16-fp32", ("vgg16", 224, 8, "fp32")),
     Pair("convolutions", "training step of resnet50, 224 px, batch 16, fp32, against the sum of its "
          "convolutions one by one", "images/s", "higher", convolutions_sides),
     input_pair("input", 500, 375, 256, "116 kB"),
