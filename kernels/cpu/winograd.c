@@ -356,7 +356,10 @@ enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, st
             t->bytes = (size_t)tensor_count(t) * sizeof(float);
     }
     const struct cut c = cut_of(dev, &d);
-    if (dev->conv_algorithm == CONV_AUTO && !is_faster(&c))
+    /* oneDNN's kernels for AVX2 compute no such gradient; its matrix product is slower, and
+     * allocates memory in each call. */
+    const bool sole = backward && lanes == 8 && c.from.width < KERNEL;
+    if (dev->conv_algorithm == CONV_AUTO && !sole && !is_faster(&c))
         return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is slower here");
     const dnnl_dims_t dims = {w->dim[0], w->dim[1], KERNEL, KERNEL};
     CHECK(md_make(&wanted, 4, dims, dnnl_f32, lanes == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));

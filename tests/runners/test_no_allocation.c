@@ -3,8 +3,7 @@
  * This test replaces malloc by a version that counts its calls. The project's own code must not
  * call malloc. Libraries may call malloc if the blocks are small and freed again: oneDNN allocates
  * a table of arguments for each primitive that it executes. Without AVX-512, its general matrix
- * product also allocates buffers in each call, so plans for AVX2 do without. One needs it: the
- * gradient of 3x3 weights for images of fewer than 3 pixels. SIZE gives the last layers 3. */
+ * product also allocates buffers in each call, so plans for AVX2 do without. */
 #include "input/loader.h"
 #include "input/synth.h"
 #include "kernels/cpu/onednn.h"
@@ -29,7 +28,7 @@ int main(void)
 #include <stdatomic.h>
 
 /* a larger block would be a buffer instead of a table */
-enum { LIBRARY_BLOCK_MAX = 1024, WARM_UP = 3, STEPS = 3, SIZE = 96 };
+enum { LIBRARY_BLOCK_MAX = 1024, WARM_UP = 3, STEPS = 3, SIZE = 64 };
 
 /* Counts in all threads, because worker and OpenMP threads are part of a step. */
 static struct {
