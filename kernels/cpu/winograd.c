@@ -34,6 +34,8 @@ struct cut {
     int64_t in_group, group, pairs; /* channels of a group; pairs of groups */
     int64_t tiles, block;           /* of all images; transformed at a time */
     int64_t splits; /* parts of the output channels or, for the gradient of weights, of the tiles */
+    int64_t matrices; /* matrices of u_step floats a point: transformed weights, or their gradients
+                       * of each thread or split */
     int64_t v_step, u_step, m_step, scratch;
 };
 
@@ -54,13 +56,9 @@ static int64_t step_of(int64_t floats)
     return (floats / LINE | 1) * LINE;
 }
 
-/* The largest number of channels up to GROUP in whole panels that divides `channels`. */
-static int64_t group_of(int64_t channels, int64_t panel)
+static int64_t group_of(const struct cut *c, int64_t channels)
 {
-    int64_t group = GROUP;
-    while (channels % group != 0)
-        group -= panel;
-    return group;
+    return channels % GROUP == 0 ? GROUP : PANEL * c->lanes;
 }
 
 static struct winograd_tiles tiles_of(const struct tensor_desc *t, const struct tensor_desc *result)
@@ -89,8 +87,8 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
         c.from.pad[i] = data ? KERNEL - 1 - d->attr.conv.pad[i] : d->attr.conv.pad[i];
     c.lanes = c.k->lanes;
     c.tiles = to->dim[0] * c.to.rows * c.to.columns;
-    c.group = group_of(c.out, PANEL * c.lanes);
-    c.in_group = weights ? group_of(c.in, PANEL * c.lanes) : c.in;
+    c.group = group_of(&c, c.out);
+    c.in_group = weights ? group_of(&c, c.in) : c.in;
     c.pairs = c.out / c.group * (c.in / c.in_group);
     c.block = weights ? SUMMED : ceil_div(c.tiles, ceil_div(c.tiles, TILES));
     c.splits = ceil_div(BALANCE * c.threads, weights ? c.pairs : ceil_div(c.tiles, c.block));
@@ -99,6 +97,7 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
     c.m_step = step_of(c.group * c.block);
     c.u_step = step_of(weights ? c.in_group * c.group : c.in * c.out);
     c.scratch = WINOGRAD_POINTS * (c.v_step + c.m_step);
+    c.matrices = !weights ? 1 : c.splits == 1 ? c.threads : c.splits * c.pairs;
     return c;
 }
 
@@ -181,22 +180,18 @@ static void convolve(const struct cut *c, int64_t block, int64_t split, struct a
     }
 }
 
-/* The own part of the workspace, which follows that of reorders: transformed weights, or sums for
- * each thread or split, and then each thread's tiles. */
-static size_t own_bytes(const struct cut *c, enum op_kind kind)
+/* The own part of the workspace, which follows that of reorders: the threads' tiles, the matrices.
+ */
+static size_t own_bytes(const struct cut *c)
 {
-    int64_t matrices = kind != OP_CONV_BWD_WEIGHTS ? 1
-                       : c->splits == 1            ? c->threads
-                                                   : c->splits * c->pairs;
-    return cpu_align((size_t)(WINOGRAD_POINTS * c->u_step * matrices + c->threads * c->scratch) *
-                     sizeof(float));
+    int64_t floats = c->threads * c->scratch + WINOGRAD_POINTS * c->u_step * c->matrices;
+    return cpu_align((size_t)floats * sizeof(float));
 }
 
 static float *own_workspace(const struct onednn_plan *p, const struct cut *c,
                             void *const arg[ROLE_COUNT])
 {
-    return (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace -
-                     own_bytes(c, p->base.desc.kind));
+    return (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace - own_bytes(c));
 }
 
 static enum status compute_activations(struct onednn_plan *p, void *const arg[ROLE_COUNT],
@@ -216,20 +211,19 @@ static enum status compute_activations(struct onednn_plan *p, void *const arg[RO
     return STATUS_OK;
 }
 
-/* The first blocks of the groups of a pair. */
-struct pair {
-    int64_t in, out;
-};
-
-static struct pair pair_of(const struct cut *c, int64_t i)
+/* The first blocks of the two groups of a pair. */
+static int64_t in_block(const struct cut *c, int64_t pair)
 {
-    int64_t in_groups = c->in / c->in_group;
-    return (struct pair){i % in_groups * c->in_group / c->lanes,
-                         i / in_groups * c->group / c->lanes};
+    return pair % (c->in / c->in_group) * c->in_group / c->lanes;
+}
+
+static int64_t out_block(const struct cut *c, int64_t pair)
+{
+    return pair / (c->in / c->in_group) * c->group / c->lanes;
 }
 
 /* du = the sums at all points over the tiles of one split, for one pair of groups. */
-static void sum_pair(const struct cut *c, struct pair g, int64_t split, const float *x,
+static void sum_pair(const struct cut *c, int64_t pair, int64_t split, const float *x,
                      const float *dy, float *scratch, float *du)
 {
     float *v = scratch, *d = scratch + WINOGRAD_POINTS * c->v_step;
@@ -239,9 +233,11 @@ static void sum_pair(const struct cut *c, struct pair g, int64_t split, const fl
         int64_t n = least(c->block, end - at);
         struct winograd_tiles from = part_of(c->from, at, n), to = part_of(c->to, at, n);
         for (int64_t b = 0; b < c->in_group / lanes; b++)
-            c->k->input(&from, x + plane_at(c, &from, g.in + b), v + b * size, c->v_step);
+            c->k->input(&from, x + plane_at(c, &from, in_block(c, pair) + b), v + b * size,
+                        c->v_step);
         for (int64_t b = 0; b < c->group / lanes; b++)
-            c->k->gradient(&to, dy + plane_at(c, &to, g.out + b), d + b * size, c->m_step);
+            c->k->gradient(&to, dy + plane_at(c, &to, out_block(c, pair) + b), d + b * size,
+                           c->m_step);
         for (int64_t point = 0; point < WINOGRAD_POINTS; point++)
             for (int64_t o = 0; o < c->group / lanes; o += PANEL)
                 for (int64_t i = 0; i < c->in_group / lanes; i++)
@@ -253,7 +249,7 @@ static void sum_pair(const struct cut *c, struct pair g, int64_t split, const fl
 }
 
 /* Adds the sums of all splits, which are `distance` apart, and transforms them to weights. */
-static void finish_pair(const struct cut *c, struct pair g, float *du, int64_t distance, float *dw)
+static void finish_pair(const struct cut *c, int64_t pair, float *du, int64_t distance, float *dw)
 {
     int64_t size = TAPS * c->lanes * c->lanes;
     for (int64_t s = 1; s < c->splits; s++)
@@ -261,8 +257,10 @@ static void finish_pair(const struct cut *c, struct pair g, float *du, int64_t d
             du[i] += du[s * distance + i];
     for (int64_t o = 0; o < c->group / c->lanes; o++)
         for (int64_t i = 0; i < c->in_group / c->lanes; i++)
-            c->k->weights_gradient(du + panel_at(c, c->in_group, i, o), c->u_step, PANEL * c->lanes,
-                                   dw + ((g.out + o) * (c->in / c->lanes) + g.in + i) * size);
+            c->k->weights_gradient(
+                du + panel_at(c, c->in_group, i, o), c->u_step, PANEL * c->lanes,
+                dw +
+                    ((out_block(c, pair) + o) * (c->in / c->lanes) + in_block(c, pair) + i) * size);
 }
 
 static void sum_bias(const struct cut *c, int64_t images, const float *dy, float *db)
@@ -292,14 +290,14 @@ static enum status compute_weights_gradient(struct onednn_plan *p, void *const a
     for (int64_t i = 0; i < c.pairs * c.splits; i++) {
         int64_t thread = omp_get_thread_num();
         float *sums = du + (c.splits == 1 ? thread : i) * size;
-        struct pair g = pair_of(&c, i % c.pairs);
-        sum_pair(&c, g, i / c.pairs, arg[ROLE_X], arg[ROLE_DY], scratch + thread * c.scratch, sums);
+        sum_pair(&c, i % c.pairs, i / c.pairs, arg[ROLE_X], arg[ROLE_DY],
+                 scratch + thread * c.scratch, sums);
         if (c.splits == 1)
-            finish_pair(&c, g, sums, 0, dw);
+            finish_pair(&c, i, sums, 0, dw);
     }
 #pragma omp parallel for num_threads(c.threads)
     for (int64_t i = 0; i < (c.splits == 1 ? 0 : c.pairs); i++)
-        finish_pair(&c, pair_of(&c, i), du + i * size, c.pairs * size, dw);
+        finish_pair(&c, i, du + i * size, c.pairs * size, dw);
     if (d->t[ROLE_DB].ndim)
         sum_bias(&c, d->t[ROLE_DY].dim[0], arg[ROLE_DY], arg[ROLE_DB]);
     return STATUS_OK;
@@ -309,18 +307,11 @@ static enum status compute_weights_gradient(struct onednn_plan *p, void *const a
 static bool is_possible(const struct op_desc *d, const struct tensor_desc *w, int lanes)
 {
     const struct conv_attr *a = &d->attr.conv;
-    if (lanes < 8 || w->dim[2] != KERNEL || w->dim[3] != KERNEL || a->groups != 1 ||
-        a->stride[0] != 1 || a->stride[1] != 1 || a->pad[0] >= KERNEL || a->pad[1] >= KERNEL ||
-        w->dim[0] % (PANEL * lanes) != 0 || w->dim[1] % (PANEL * lanes) != 0)
-        return false;
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        const struct tensor_desc *t = &d->t[r];
-        if (t->ndim != 0 && (t->type != DTYPE_F32 || t->rounds != DTYPE_F32 || t->raw))
-            return false;
-        if (t->ndim == 4 && t != w && t->layout != LAYOUT_ANY && tensor_block(t) != lanes)
-            return false;
-    }
-    return true;
+    const int panel = PANEL * lanes;
+    return lanes >= 8 && w->type == DTYPE_F32 && w->rounds == DTYPE_F32 && w->dim[2] == KERNEL &&
+           w->dim[3] == KERNEL && w->dim[0] % panel == 0 && w->dim[1] % panel == 0 &&
+           a->groups == 1 && a->stride[0] == 1 && a->stride[1] == 1 && a->pad[0] < KERNEL &&
+           a->pad[1] < KERNEL;
 }
 
 /* Whether Winograd's algorithm is expected to be faster. The estimate counts multiplications per
@@ -348,13 +339,12 @@ enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, st
     struct tensor_desc *w = &d.t[role];
     if (dev->conv_algorithm == CONV_DIRECT || !is_possible(&d, w, lanes))
         return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is not for this convolution");
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        struct tensor_desc *t = &d.t[r];
-        if (t->layout == LAYOUT_ANY && t != w)
-            t->layout = lanes == 16 ? LAYOUT_NCHW16C : LAYOUT_NCHW8C;
-        if (t != w)
-            t->bytes = (size_t)tensor_count(t) * sizeof(float);
-    }
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (r != (int)role)
+            TRY(cpu_take(&d, (enum role)r, DTYPE_F32,
+                         d.t[r].ndim != 4 ? LAYOUT_PLAIN
+                         : lanes == 16    ? LAYOUT_NCHW16C
+                                          : LAYOUT_NCHW8C));
     const struct cut c = cut_of(dev, &d);
     /* oneDNN's kernels for AVX2 compute no such gradient; its matrix product is slower, and
      * allocates memory in each call. */
@@ -370,7 +360,7 @@ enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, st
     CHECK(onednn_plan_new(dev, &d, &plan));
     CHECK(onednn_plan_bind(plan, 0, role, backward, &given, &wanted));
     plan->compute = backward ? compute_weights_gradient : compute_activations;
-    plan->base.workspace += own_bytes(&c, d.kind);
+    plan->base.workspace += own_bytes(&c);
     plan->base.flops = 2.0 * WINOGRAD_POINTS * (double)(c.tiles * c.in * c.out);
     snprintf(plan->impl, sizeof plan->impl, "own:winograd:%s", kernels->isa);
     *out = &plan->base;

@@ -282,27 +282,21 @@ ALWAYS_INLINE void multiply_rows(int rows, int64_t blocks, const float *v, int64
 #define ROWS_CASE(n)                                                                               \
     case n:                                                                                        \
         multiply_rows(n, blocks, v, v_block, u, next, m, m_block);                                 \
-        break
+        break;
+#define ROWS_CASES(n) ROWS_CASE(n) ROWS_CASE((n) + 1)
 
 static void multiply(int rows, int64_t blocks, const float *v, int64_t v_block, const float *u,
                      const float *next, float *m, int64_t m_block)
 {
     switch (rows) {
-        ROWS_CASE(1);
-        ROWS_CASE(2);
-        ROWS_CASE(3);
-        ROWS_CASE(4);
-        ROWS_CASE(5);
-        ROWS_CASE(6);
+        ROWS_CASES(1)
+        ROWS_CASES(3)
+        ROWS_CASES(5)
 #if VEC_BYTES == 64
-        ROWS_CASE(7);
-        ROWS_CASE(8);
-        ROWS_CASE(9);
-        ROWS_CASE(10);
-        ROWS_CASE(11);
-        ROWS_CASE(12);
-        ROWS_CASE(13);
-        ROWS_CASE(14);
+        ROWS_CASES(7)
+        ROWS_CASES(9)
+        ROWS_CASES(11)
+        ROWS_CASES(13)
 #endif
     }
 }
