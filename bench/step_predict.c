@@ -16,7 +16,6 @@ static enum status open_network(const struct bench_options *o, struct step_predi
     TRY(noise_step_config(o, false, &config));
     p->share = p->gpu.share > 0 && config.policy.activation != DTYPE_F32 ? p->gpu.share : 1;
     TRY(device_open_described(&p->gpu, &p->dev));
-    TRY(device_choose_conv(p->dev, o->conv_algorithm, config.policy.operand));
     p->dev->backend->describe(p->dev, p->about, sizeof p->about);
     return network_open(p->dev, p->graph, &config, 1, &p->net);
 }

@@ -10,7 +10,8 @@ struct conv_command {
 
 #define SETTINGS_OF struct conv_command
 static const struct setting conv_settings[] = {
-    BENCH_CONV_ROW,
+    {"conv-algorithm", 0, CONV_ALGORITHM_WORDS, "auto",
+     "Algorithm of convolutions on a CPU, as in train", AS_CHOICE(options.conv_algorithm)},
     {"no-step", 0, NULL, NULL, "Do not time the training step", AS_SWITCH(no_step)},
     {0},
 };

@@ -45,12 +45,6 @@ MUST_CHECK enum status bench_take_quiet(const struct setting *s, const char *tex
         "quiet", 'q', NULL, NULL, "Print no progress on stderr", TAKEN_BY(bench_take_quiet)        \
     }
 
-#define BENCH_CONV_ROW                                                                             \
-    {                                                                                              \
-        "conv-algorithm", 0, CONV_ALGORITHM_WORDS, "auto",                                         \
-            "Algorithm of convolutions on a CPU, as in train", AS_CHOICE(options.conv_algorithm)   \
-    }
-
 /* The GPUs that kernels/gpus describes. */
 #define PREDICT_GPUS "a10|a100|b200|h100|h200|l40|rtx5090|t4|v100"
 

@@ -17,7 +17,6 @@ static const struct setting step_settings[] = {
      "GPU need not be present",
      AS_TEXT(predict)},
     BENCH_CSV_ROW,
-    BENCH_CONV_ROW,
     {"profile-one-step", 0, NULL, NULL,
      "Run one untimed step with marks for a profiler; 'bench profile' uses this", AS_SWITCH(marked),
      .traits = SETTING_HIDDEN},

@@ -8,8 +8,7 @@
  *
  * With AVX2 alone the library's general matrix product allocates buffers in each call. So a linear
  * layer is a 1x1 convolution of an image with a row of N pixels: in NHWC that is the memory of
- * (N, C). The gradient of X is one of the weights: in blocks (O, I, i, o) they are an image in
- * NCHW8C with O channels and a row of I pixels, and DY is the kernel. No pass reorders weights. */
+ * (N, C). */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
@@ -50,7 +49,7 @@ struct planning {
     const struct op_desc *desc;
     struct gemm_like g;
     int groups;
-    enum { AS_IS, IMAGE, IMAGE_OF_WEIGHTS } view; /* a linear layer as a convolution */
+    bool as_conv;                 /* a linear layer as a convolution */
     struct md given[SLOT_COUNT];  /* as in `desc`; LAYOUT_ANY becomes oneDNN's `any` */
     struct md wanted[SLOT_COUNT]; /* as chosen by the library */
     dnnl_primitive_desc_t pd;
@@ -58,21 +57,17 @@ struct planning {
 
 static enum role slot_role(const struct planning *p, enum slot s)
 {
-    static const enum role of_weights[SLOT_COUNT] = {ROLE_W, ROLE_DY, ROLE_B, ROLE_DX};
-    return p->view == IMAGE_OF_WEIGHTS ? of_weights[s] : slot_use[s].role[p->g.pass];
+    return slot_use[s].role[p->g.pass];
 }
 
 /* The tensor as the primitive sees it. */
 static struct tensor_desc slot_tensor(const struct planning *p, enum slot s)
 {
     struct tensor_desc t = p->desc->t[slot_role(p, s)];
-    if (p->view == AS_IS || s == SLOT_BIAS)
+    if (!p->as_conv || s == SLOT_BIAS)
         return t;
-    if (s != SLOT_WEIGHTS && p->view == IMAGE)
-        return tensor_4d(t.type, LAYOUT_NHWC, 1, t.dim[1], 1, t.dim[0]);
     if (s != SLOT_WEIGHTS)
-        return tensor_4d(t.type, t.layout == LAYOUT_OPAQUE ? LAYOUT_NCHW8C : LAYOUT_PLAIN, 1,
-                         t.dim[0], 1, t.dim[1]);
+        return tensor_4d(t.type, LAYOUT_NHWC, 1, t.dim[1], 1, t.dim[0]);
     t.ndim = 4;
     t.dim[2] = t.dim[3] = 1;
     return t;
@@ -89,42 +84,20 @@ static int slot_groups(const struct planning *p, enum slot s)
     return s == SLOT_WEIGHTS ? p->groups : 1;
 }
 
-/* Whether the gradients of a linear layer are computed with plain weights. This is the case in
- * fp32: the library's general matrix product reads plain weights, and is no slower than the
- * library's kernels for packed weights. There are two exceptions. Weights that already have a
- * layout of the library keep it. Weights of layout ANY are not made plain if the size of a row is a
- * multiple of 8 KiB, because a column then maps to few cache sets. In measurements, plain weights
- * made layers with 2048 features 1.2 to 1.5 times slower, but not layers with 1024, 1760 and 128
- * features. */
-static bool wants_plain_weights(const struct planning *p)
-{
-    const int64_t conflicting = 8192 / sizeof(float);
-    const struct tensor_desc *w = &p->desc->t[slot_role(p, SLOT_WEIGHTS)];
-    for (int s = 0; s < SLOT_COUNT; s++)
-        if (slot_present(p, (enum slot)s) &&
-            p->desc->t[slot_role(p, (enum slot)s)].type != DTYPE_F32)
-            return false;
-    if (p->g.is_conv || p->g.pass == PASS_FORWARD)
-        return false;
-    return w->layout == LAYOUT_PLAIN || (w->layout == LAYOUT_ANY && w->dim[1] % conflicting != 0);
-}
-
 static enum status describe_given(struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++) {
         if (!slot_present(p, s))
             continue;
         struct tensor_desc t = slot_tensor(p, s);
-        if (s == SLOT_WEIGHTS && wants_plain_weights(p))
-            t.layout = LAYOUT_PLAIN;
         TRY(md_from_tensor(p->e, &t, slot_groups(p, s), &p->given[s]));
     }
     return STATUS_OK;
 }
 
-/* Makes the primitive descriptor. A tensor whose bit in `fixed` is set has the given layout; other
- * activations have `layout`, and the library chooses what is ANY, and the layout of weights. */
-static enum status try_layouts(struct planning *p, unsigned fixed, enum layout layout,
+/* Makes the primitive descriptor. Activations have the given layouts (`given`) or `layout`; the
+ * library chooses what is ANY, and the layout of weights. */
+static enum status try_layouts(struct planning *p, bool given, enum layout layout,
                                dnnl_primitive_desc_t *pd)
 {
     enum status st = STATUS_OK;
@@ -133,7 +106,7 @@ static enum status try_layouts(struct planning *p, unsigned fixed, enum layout l
     const struct md *use[SLOT_COUNT];
     for (int s = 0; s < SLOT_COUNT; s++) {
         use[s] = &p->given[s];
-        if (!p->given[s].present || s == SLOT_BIAS || (fixed >> s & 1))
+        if (!p->given[s].present || s == SLOT_BIAS || (given && s != SLOT_WEIGHTS))
             continue;
         struct tensor_desc t = slot_tensor(p, s);
         t.layout = s == SLOT_WEIGHTS ? LAYOUT_ANY : layout;
@@ -179,14 +152,12 @@ static bool is_wrong(const struct planning *p, const_dnnl_primitive_desc_t pd)
  * general matrix product (11x11) is in NHWC, where that allocates nothing for up to 64 channels. */
 static enum status choose_layouts(struct planning *p)
 {
-    const unsigned given =
-        1u << SLOT_SRC | 1u << SLOT_DST | (wants_plain_weights(p) ? 1u << SLOT_WEIGHTS : 0);
     const int choices = p->g.is_conv && onednn_vector_bits() == 256 ? 3 : 2;
     enum status st = STATUS_OK;
     bool fast = false;
     for (int i = 0; i < choices && !fast; i++) {
         dnnl_primitive_desc_t pd = NULL;
-        st = try_layouts(p, i == 0 ? given : 0, i < 2 ? LAYOUT_ANY : LAYOUT_NHWC, &pd);
+        st = try_layouts(p, i == 0, i < 2 ? LAYOUT_ANY : LAYOUT_NHWC, &pd);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
             return st;
         bool usable = st == STATUS_OK && !(i == 0 && is_wrong(p, pd));
@@ -228,7 +199,7 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
         if (was_free)
             TRY(md_copy(&p->given[s], &p->wanted[s]));
         t->bytes = md_bytes(&p->given[s]);
-        if (p->view == AS_IS)
+        if (!p->as_conv)
             TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
         if (was_free && s != SLOT_WEIGHTS && t->layout == LAYOUT_OPAQUE && t->ndim == 4)
             TRY(give_known_layout(p, s, t));
@@ -306,11 +277,7 @@ static enum status view_as_conv(struct onednn_engine *e, struct op_desc *d, stru
             return STATUS_UNSUPPORTED;
     }
     p->desc = d;
-    p->view = IMAGE;
-    if (p->g.pass == PASS_BACKWARD_DATA && w->dim[1] % 8 == 0) {
-        p->view = IMAGE_OF_WEIGHTS;
-        p->g.pass = PASS_FORWARD;
-    }
+    p->as_conv = true;
     p->g.is_conv = true;
     p->g.stride[0] = p->g.stride[1] = 1;
     return STATUS_OK;

@@ -56,7 +56,6 @@ for precision in amp bf16 tf32 O1; do
 done
 small=(--net resnet8 --image-size 32 -b 2 --rounds 1)
 expect_error 2 "$says" bench conv "${small[@]}" "${winograd[@]}" amp
-expect_error 2 "$says" bench step "${small[@]}" "${winograd[@]}" amp
 expect_train 0 data --epochs 1 --steps 1 --conv-algorithm direct --precision amp --out amp
 devices=(ref)
 ! fake_gpu || devices+=(cuda:0)
@@ -65,22 +64,19 @@ for device in "${devices[@]}"; do
     one=(--devices "$device" --conv-algorithm direct)
     expect_error 2 "$says" train "${net[@]}" data --out other "${one[@]}"
     expect_error 2 "$says" bench conv "${small[@]}" "${one[@]}"
-    expect_error 2 "$says" bench step "${small[@]}" "${one[@]}"
     expect_error 2 "$says" selftest --quick "${one[@]}"
     expect_error 2 "$says" selftest --determinism --quick "${one[@]}"
     expect_error 2 "$says" selftest --operations --only relu_fwd --every 20 "${one[@]}"
 done
 [[ ! -e other ]] || fail "a refused run made its folder"
 
-# selftest and the benchmarks record it.
+# selftest and bench conv record it.
 for algorithm in auto direct winograd; do
     expect 0 bench conv "${small[@]}" --no-step --conv-algorithm $algorithm --json
     is out $algorithm
 done
 expect 0 selftest --quick --conv-algorithm direct --json
 is out direct
-expect 0 bench step "${small[@]}" --conv-algorithm winograd --json
-is out winograd
 expect 0 selftest --determinism --quick --conv-algorithm winograd --json
 is out winograd
 
