@@ -95,8 +95,10 @@ static enum status describe_given(struct planning *p)
     return STATUS_OK;
 }
 
-/* Makes the primitive descriptor. Activations have the given layouts (`given`) or `layout`; the
- * library chooses what is ANY, and the layout of weights. */
+/* Makes the primitive descriptor. With `given`, activations have the given layouts, and
+ * plain weights of a linear layer's gradients stay plain: of large ones that it pads, oneDNN 2.6's
+ * reorder to plain omits rows. Otherwise activations have `layout`. The library chooses what is
+ * ANY, and other weights. */
 static enum status try_layouts(struct planning *p, bool given, enum layout layout,
                                dnnl_primitive_desc_t *pd)
 {
@@ -106,9 +108,11 @@ static enum status try_layouts(struct planning *p, bool given, enum layout layou
     const struct md *use[SLOT_COUNT];
     for (int s = 0; s < SLOT_COUNT; s++) {
         use[s] = &p->given[s];
-        if (!p->given[s].present || s == SLOT_BIAS || (given && s != SLOT_WEIGHTS))
-            continue;
         struct tensor_desc t = slot_tensor(p, s);
+        bool kept = s != SLOT_WEIGHTS ||
+                    (!p->g.is_conv && p->g.pass != PASS_FORWARD && t.layout == LAYOUT_PLAIN);
+        if (!p->given[s].present || s == SLOT_BIAS || (given && kept))
+            continue;
         t.layout = s == SLOT_WEIGHTS ? LAYOUT_ANY : layout;
         CHECK(md_from_tensor(p->e, &t, slot_groups(p, s), &free_md[s]));
         use[s] = &free_md[s];
@@ -293,6 +297,11 @@ enum status onednn_plan_linear(struct device *dev, const struct op_desc *desc,
     struct op_desc d = *desc;
     if (onednn_vector_bits() == 256 && view_as_conv(onednn_engine_of(dev), &d, &conv) == STATUS_OK)
         return plan_gemm_like(dev, &conv, plan);
+    d = *desc;
+    p.desc = &d;
+    struct tensor_desc *w = &d.t[slot_role(&p, SLOT_WEIGHTS)];
+    if (p.g.pass != PASS_FORWARD && w->layout == LAYOUT_ANY && w->type == DTYPE_F32)
+        w->layout = LAYOUT_PLAIN;
     return plan_gemm_like(dev, &p, plan);
 }
 
