@@ -294,7 +294,8 @@ enum status bench_conv(const struct bench_options *o, bool step)
     struct conv_bench b = {.options = o};
     CHECK(array_new(&b.step_seconds, o->rounds));
     CHECK(graph_build(o->net, 1000, o->image_size, &b.graph));
-    CHECK(micro_open(o, &b.micro));
+    CHECK(micro_open(o->devices, o->threads, &b.micro));
+    CHECK(device_choose_conv(b.micro.dev, o->conv_algorithm, DTYPE_F32));
     CHECK(collect_shapes(&b));
     CHECK(open_ops(&b));
     if (step)

@@ -384,7 +384,7 @@ enum status bench_gemm(const struct gemm_config *c)
     struct gemm_bench b = {.config = c};
     enum status st;
     CHECK(open_list(&b));
-    CHECK(micro_open(&c->options, &b.micro));
+    CHECK(micro_open(c->options.devices, c->options.threads, &b.micro));
     CHECK(micro_peaks(&b.micro, c->options.peak, MICRO_PEAK_ROUNDS));
     CHECK(measure_all(&b));
     st = harness_wrong(b.wrong, "elements of products are wrong");

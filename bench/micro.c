@@ -188,13 +188,10 @@ done:
 
 /* --- the devices --- */
 
-enum status micro_open(const struct bench_options *o, struct micro *m)
+enum status micro_open(const char *devices, int threads, struct micro *m)
 {
-    struct policy policy;
     *m = (struct micro){.dev = NULL};
-    TRY(policy_find(bench_precision(o), -1, &policy));
-    TRY(device_open(o->devices, o->threads, &m->dev));
-    TRY(device_choose_conv(m->dev, o->conv_algorithm, policy.operand));
+    TRY(device_open(devices, threads, &m->dev));
     TRY(device_open("ref", 1, &m->ref_dev));
     TRY(m->dev->backend->stream_open(m->dev, &m->stream));
     TRY(m->ref_dev->backend->stream_open(m->ref_dev, &m->ref));

@@ -20,8 +20,8 @@ struct micro {
     char about[256];              /* description of `dev` */
 };
 
-/* Opens the devices as the options say; the caller must call micro_close, even after a failure. */
-MUST_CHECK enum status micro_open(const struct bench_options *o, struct micro *m);
+/* The caller must call micro_close, even if micro_open fails. */
+MUST_CHECK enum status micro_open(const char *devices, int threads, struct micro *m);
 void micro_close(struct micro *m); /* accepts a zeroed struct */
 
 /* Reads the peaks from the file `path` (roofline.h). If `path` is NULL, measures the peaks, each

@@ -261,7 +261,7 @@ enum status bench_optimizer(const struct bench_options *o)
     struct graph *g = NULL;
     enum status st;
     CHECK(graph_build(o->net, 1000, IMAGE_SIZE, &g));
-    CHECK(micro_open(o, &m));
+    CHECK(micro_open(o->devices, o->threads, &m));
     CHECK(micro_peaks(&m, o->peak, MICRO_PEAK_ROUNDS));
     CHECK(measure_rows(o, &m, g, &t));
 done:

@@ -279,7 +279,7 @@ enum status bench_step(const struct bench_options *options, bool marked)
     if (marked)
         o.format = BENCH_JSON;
     CHECK(graph_build(o.net, 1000, o.image_size, &b.graph));
-    CHECK(micro_open(&o, &b.micro));
+    CHECK(micro_open(o.devices, o.threads, &b.micro));
     CHECK(micro_peaks(&b.micro, o.peak, o.rounds));
     CHECK(noise_step_open(b.micro.dev, b.graph, &o, false, &b.net));
     CHECK(marked ? run_marked(&b) : run_rounds(&b));

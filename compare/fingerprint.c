@@ -188,9 +188,6 @@ enum status fingerprint_differ(json_t *base, json_t *new, const char *const *all
         json_object_foreach(sides[side], name, value)
         {
             const json_t *a = json_object_get(base, name), *b = json_object_get(new, name);
-            if (strcmp(name, "config.conv_algorithm") == 0 && /* absent from old records */
-                strcmp(json_text_or(base, name, "direct"), json_text_or(new, name, "direct")) == 0)
-                continue;
             if (!same(name, a, b) && !is_allowed(name, allowed, n_allowed))
                 TRY(list(name, a, b, differences));
         }

@@ -44,9 +44,6 @@ static enum status compare(const struct run *run, json_t *own, const json_t *rec
         const json_t *other = json_object_get(recorded, key);
         if (train_key_is_neutral(key) || (other && same(value, other)))
             continue;
-        if (strcmp(key, "conv_algorithm") == 0 && /* absent from old records */
-            strcmp(json_text_or(own, key, "direct"), json_text_or(recorded, key, "direct")) == 0)
-            continue;
         return swapped ? differs(run, key, other, value) : differs(run, key, value, other);
     }
     return STATUS_OK;

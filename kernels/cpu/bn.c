@@ -20,7 +20,485 @@
  *
  * A MASK has this backend's own order: bit i % 16 of its 16-bit word i / 16 belongs to the element
  * at offset i of X. */
-#include "kernels/cpu/bn_steps.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
+
+#include <math.h>
+
+/* --- patches --- */
+
+/* How batch norm cuts activations of any layout into patches (see struct bn_patch).
+ *
+ * A unit is the channels that a line contains: one channel of a plain tensor, one block of a
+ * blocked tensor, sixteen adjacent channels of an NHWC tensor. A panel is a few units that one
+ * thread processes over all images. A panel is so small that a second pass finds much of it in the
+ * cache. Results do not depend on the number of threads, because sums have a fixed order, and the
+ * sizes of units and panels are the same for any number of threads. */
+enum { PANEL_UNITS = 16, PANEL_LANES = PANEL_UNITS * LINE };
+
+struct bn_shape {
+    int64_t images;
+    int64_t channels;
+    int64_t spatial;     /* H * W */
+    int64_t width;       /* number of channels of a unit: 1, 8 or 16 */
+    int64_t units;       /* number of units of all channels */
+    int64_t panel_units; /* number of units of one panel, at most PANEL_UNITS */
+    int64_t panels;
+    bool contiguous; /* a unit of one image is contiguous in memory; false: NHWC */
+    int64_t strip;   /* pixels of a patch */
+};
+
+/* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor
+ * whose channels have fewer floats each, several adjacent channels form one panel. */
+enum { PANEL_FLOATS = 2048 };
+
+/* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
+ * channels. The reads of each pixel are one stream, and the hardware prefetchers can track
+ * STRIP_PIXELS streams. */
+enum { STRIP_PIXELS = 32 };
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+static struct bn_shape bn_shape_of(const struct tensor_desc *x)
+{
+    int64_t block = tensor_block(x);
+    struct bn_shape s = {
+        .images = x->dim[0],
+        .channels = x->dim[1],
+        .spatial = x->dim[2] * x->dim[3],
+        .contiguous = LINE % block == 0,
+    };
+    if (s.contiguous) {
+        s.width = block;
+        s.panel_units = clamp(PANEL_FLOATS / (s.spatial * block), 1, PANEL_UNITS);
+        s.strip = s.spatial;
+    } else {
+        s.width = LINE;
+        s.panel_units = PANEL_UNITS;
+        /* If the last unit is partial, each of its lines is a tail. A patch has at most one tail,
+         * so each patch is then a single pixel. */
+        s.strip = block % LINE == 0 ? STRIP_PIXELS : 1;
+    }
+    s.units = (s.channels + s.width - 1) / s.width;
+    s.panels = (s.units + s.panel_units - 1) / s.panel_units;
+    return s;
+}
+
+/* Whether every patch begins at a multiple of LINE elements and has no tail. */
+static bool bn_shape_whole_lines(const struct bn_shape *s)
+{
+    return (s->contiguous ? s->spatial * s->width : s->channels) % LINE == 0;
+}
+
+/* The patches of a panel in the first `pixels` pixels of an image, in memory order if the layout
+ * allows that:
+ *     for (struct bn_cursor c = bn_cursor_at(shape, panel, image, pixels); bn_cursor_next(&c);) */
+struct bn_cursor {
+    struct bn_patch patch;
+    int64_t offset; /* offset of the patch in the tensor, elements */
+    int64_t lane;   /* index of the patch's first lane in arrays of PANEL_LANES */
+
+    const struct bn_shape *shape;
+    int64_t image, pixels;
+    int64_t first, count; /* the panel's units */
+    int64_t unit, pixel;  /* where the next patch begins; `unit` counts from `first` */
+};
+
+static struct bn_cursor bn_cursor_at(const struct bn_shape *s, int64_t panel, int64_t image,
+                                     int64_t pixels)
+{
+    int64_t first = panel * s->panel_units;
+    return (struct bn_cursor){
+        .shape = s,
+        .image = image,
+        .pixels = pixels,
+        .first = first,
+        .count = clamp(s->units - first, 0, s->panel_units),
+    };
+}
+
+static bool bn_cursor_next(struct bn_cursor *c)
+{
+    const struct bn_shape *s = c->shape;
+    if (c->unit == c->count) {
+        c->unit = 0;
+        c->pixel += s->strip;
+    }
+    if (c->pixel >= c->pixels)
+        return false;
+    int64_t unit = c->first + c->unit;
+    if (s->contiguous) {
+        int64_t floats = c->pixels * s->width;
+        c->patch = (struct bn_patch){floats / LINE, LINE, (int)(floats % LINE)};
+        c->offset = (c->image * s->units + unit) * s->spatial * s->width;
+    } else {
+        int64_t left = s->channels - unit * LINE;
+        int64_t lines = clamp(c->pixels - c->pixel, 1, s->strip);
+        c->patch = left >= LINE ? (struct bn_patch){lines, s->channels, 0}
+                                : (struct bn_patch){0, s->channels, (int)left};
+        c->offset = (c->image * s->spatial + c->pixel) * s->channels + unit * LINE;
+    }
+    c->lane = c->unit * LINE;
+    c->unit++;
+    return true;
+}
+
+/* Sets [*first, *end) to the panel's channels. */
+static void bn_panel_channels(const struct bn_shape *s, int64_t panel, int64_t *first, int64_t *end)
+{
+    *first = clamp(panel * s->panel_units * s->width, 0, s->channels);
+    *end = clamp((panel + 1) * s->panel_units * s->width, 0, s->channels);
+}
+
+/* Sets lane[i] to the value of its channel, for all lanes of a panel; `of_channel` has a value per
+ * channel of the tensor. Lanes without a channel become 0. */
+static void bn_panel_spread(const struct bn_shape *s, int64_t panel, const float *of_channel,
+                            float lane[PANEL_LANES])
+{
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t begin = first; begin < end; begin += s->width)
+        for (int again = 0; again < LINE; again += (int)s->width)
+            for (int64_t c = begin; c < begin + s->width; c++)
+                *lane++ = c < end ? of_channel[c] : 0;
+}
+
+/* The reverse of bn_panel_spread: of_channel[c] = sum of the lanes that belong to channel c. */
+static void bn_panel_fold(const struct bn_shape *s, int64_t panel, const double lane[PANEL_LANES],
+                          double *of_channel)
+{
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t begin = first; begin < end; begin += s->width, lane += LINE)
+        for (int64_t c = begin; c < end && c < begin + s->width; c++) {
+            double sum = 0;
+            for (int64_t i = c - begin; i < LINE; i += s->width)
+                sum += lane[i];
+            of_channel[c] = sum;
+        }
+}
+
+/* --- the steps on a panel of channels --- */
+
+struct bn_plan {
+    struct op_plan base;
+    const struct bn_kernels *kernels;
+    const struct bn_steps *steps;
+    struct bn_shape shape;
+    bool stream;           /* stores of results bypass the caches */
+    enum element element;  /* of activations */
+    bool panel_per_thread; /* false: all threads share each step */
+};
+
+/* One execution: the plan, its tensors, and the parts of its workspace. */
+struct bn_run {
+    const struct bn_plan *plan;
+    void *const *arg;
+    double *sum[2]; /* (images, channels) */
+    double *total;  /* (2 * channels + 1), totals over all ranks (struct bn_sync); NULL: statistics
+                     * of this rank alone */
+    float *shift;   /* (channels), like the arrays below */
+    float *mean, *scale, *bias, *slope;
+};
+
+/* The steps of one kind of operation. `shift` and `sums` may be NULL. `gather` writes this rank's
+ * sums to the totals; it is NULL for kinds without sums. */
+struct bn_steps {
+    void (*shift)(const struct bn_run *r, int64_t panel);
+    void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
+    void (*gather)(const struct bn_run *r, int64_t panel);
+    void (*finish)(const struct bn_run *r, int64_t panel);
+    void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
+};
+
+/* A channel's shift is the mean of at most this many values. */
+enum { SHIFT_PIXELS = 1024 };
+
+/* The address of element `offset` of an activation; NULL if the activation is absent. */
+static void *activation_at(const struct bn_run *r, enum role role, int64_t offset)
+{
+    bool present = r->plan->base.desc.t[role].ndim != 0;
+    return present ? element_at(r->arg[role], r->plan->element, offset) : NULL;
+}
+
+/* The signs of the ReLU's results from element `offset` on; NULL without a mask. */
+static bn_signs *signs_at(const struct bn_run *r, int64_t offset)
+{
+    bool present = r->plan->base.desc.t[ROLE_MASK].ndim != 0;
+    return present ? (bn_signs *)r->arg[ROLE_MASK] + offset / LINE : NULL;
+}
+
+/* Sets each channel's shift to the mean of the first pixels of the first image. */
+static void forward_shift(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    static const float zero[LINE];
+    int64_t pixels = s->spatial < SHIFT_PIXELS ? s->spatial : SHIFT_PIXELS;
+    double sum[PANEL_LANES] = {0}, squares[PANEL_LANES] = {0};
+    for (struct bn_cursor c = bn_cursor_at(s, panel, 0, pixels); bn_cursor_next(&c);)
+        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), zero, sum + c.lane,
+                                  squares + c.lane);
+    bn_panel_fold(s, panel, sum, r->sum[0]);
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        r->shift[c] = (float)(r->sum[0][c] / (double)pixels);
+}
+
+static void forward_sums(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    float shift[PANEL_LANES];
+    double s1[PANEL_LANES] = {0}, s2[PANEL_LANES] = {0};
+    bn_panel_spread(s, panel, r->shift, shift);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
+        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), shift + c.lane,
+                                  s1 + c.lane, s2 + c.lane);
+    bn_panel_fold(s, panel, s1, r->sum[0] + image * s->channels);
+    bn_panel_fold(s, panel, s2, r->sum[1] + image * s->channels);
+}
+
+static double sum_over_images(const struct bn_run *r, int which, int64_t channel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    double sum = 0;
+    for (int64_t n = 0; n < s->images; n++)
+        sum += r->sum[which][n * s->channels + channel];
+    return sum;
+}
+
+/* Returns a channel's parameter or running statistic. */
+static double channel_get(const struct bn_run *r, enum role role, int64_t c)
+{
+    return (double)dtype_round(r->plan->base.desc.t[role].rounds, ((const float *)r->arg[role])[c]);
+}
+
+static void channel_put(const struct bn_run *r, enum role role, int64_t c, double v)
+{
+    ((float *)r->arg[role])[c] = dtype_round(r->plan->base.desc.t[role].rounds, (float)v);
+}
+
+/* Sets the coefficients of y = (x - mean) * invstd * gamma + beta. The mean is rounded to float
+ * before it is subtracted; the bias corrects the rounding. */
+static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
+{
+    double scale = channel_get(r, ROLE_GAMMA, c) * invstd;
+    r->mean[c] = (float)mean;
+    r->scale[c] = (float)scale;
+    r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
+}
+
+/* Writes this rank's sums of x and x^2 to the totals. It first removes the shift from the sums,
+ * because ranks have different shifts. */
+static void forward_gather(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    double n = (double)(s->images * s->spatial);
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        double shift = r->shift[c], s1 = sum_over_images(r, 0, c), s2 = sum_over_images(r, 1, c);
+        r->total[c] = s1 + n * shift;
+        r->total[s->channels + c] = s2 + shift * (2 * s1 + n * shift);
+    }
+}
+
+/* The mean of the values, and the sum of the squared differences from this mean. The values are
+ * those of this rank, or of all ranks. */
+struct bn_moments {
+    double mean, squares, count;
+};
+
+static struct bn_moments moments_of(const struct bn_run *r, int64_t c)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    double n = (double)(s->images * s->spatial), shift = r->shift[c], s1, s2;
+    if (r->total) {
+        n = r->total[2 * s->channels];
+        shift = 0;
+        s1 = r->total[c];
+        s2 = r->total[s->channels + c];
+    } else {
+        s1 = sum_over_images(r, 0, c);
+        s2 = sum_over_images(r, 1, c);
+    }
+    double squares = s2 - s1 * s1 / n;
+    return (struct bn_moments){
+        .mean = shift + s1 / n,
+        .squares = squares < 0 ? 0 : squares, /* a NaN stays NaN */
+        .count = n,
+    };
+}
+
+static void forward_finish(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
+    float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
+    double m = attr->momentum;
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        struct bn_moments k = moments_of(r, c);
+        double invstd = 1.0 / sqrt(k.squares / k.count + (double)attr->eps);
+        mean_out[c] = (float)k.mean;
+        invstd_out[c] = (float)invstd;
+        channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
+        channel_put(r, ROLE_RVAR, c,
+                    (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
+        /* Uses the stored mean and invstd, so that OP_BN_APPLY computes the same coefficients. */
+        set_affine(r, c, mean_out[c], invstd_out[c]);
+    }
+}
+
+static void eval_finish(const struct bn_run *r, int64_t panel)
+{
+    double eps = r->plan->base.desc.attr.bn.eps;
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        set_affine(r, c, channel_get(r, ROLE_RMEAN, c),
+                   1.0 / sqrt(channel_get(r, ROLE_RVAR, c) + eps));
+}
+
+static void apply_finish(const struct bn_run *r, int64_t panel)
+{
+    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        set_affine(r, c, mean[c], invstd[c]);
+}
+
+static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    bool relu = r->plan->base.desc.attr.bn.relu;
+    float mean[PANEL_LANES], scale[PANEL_LANES], bias[PANEL_LANES];
+    bn_panel_spread(s, panel, r->mean, mean);
+    bn_panel_spread(s, panel, r->scale, scale);
+    bn_panel_spread(s, panel, r->bias, bias);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
+        struct bn_affine k = {mean + c.lane, scale + c.lane, bias + c.lane};
+        r->plan->kernels->apply(
+            c.patch, activation_at(r, ROLE_X, c.offset), activation_at(r, ROLE_Z, c.offset),
+            activation_at(r, ROLE_Y, c.offset), signs_at(r, c.offset), k, relu, r->plan->stream);
+    }
+}
+
+static const struct bn_steps bn_train_steps = {
+    .shift = forward_shift,
+    .sums = forward_sums,
+    .gather = forward_gather,
+    .finish = forward_finish,
+    .write = forward_write,
+};
+
+static const struct bn_steps bn_eval_steps = {
+    .finish = eval_finish,
+    .write = forward_write,
+};
+
+static const struct bn_steps bn_apply_steps = {
+    .finish = apply_finish,
+    .write = forward_write,
+};
+
+static struct bn_grad grad_at(const struct bn_run *r, int64_t offset)
+{
+    bool relu = r->plan->base.desc.attr.bn.relu;
+    bn_signs *signs = signs_at(r, offset);
+    return (struct bn_grad){
+        .dy = activation_at(r, ROLE_DY, offset),
+        .dy2 = activation_at(r, ROLE_DY2, offset),
+        .y = relu && !signs ? activation_at(r, ROLE_Y, offset) : NULL,
+        .signs = relu ? signs : NULL,
+    };
+}
+
+static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    float mean[PANEL_LANES];
+    double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
+    bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
+        r->plan->kernels->grad_sums(
+            c.patch, grad_at(r, c.offset), activation_at(r, ROLE_X, c.offset),
+            activation_at(r, ROLE_DZ, c.offset), mean + c.lane, sd + c.lane, sdx + c.lane);
+    bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
+    bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
+}
+
+static void backward_gather(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        r->total[c] = sum_over_images(r, 0, c);
+        r->total[s->channels + c] = sum_over_images(r, 1, c);
+    }
+}
+
+/* d is the gradient of batch norm's result, and n is the number of values of the channel. With
+ * xhat = (x - mean) * invstd and a = gamma * invstd,
+ *   dx = a * (d - sum(d) / n - xhat * sum(d * xhat) / n) = a * d + (x - mean) * slope + bias. */
+static void backward_finish(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
+    double n = (double)(s->images * s->spatial);
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        double sd = sum_over_images(r, 0, c);
+        double sdxhat = sum_over_images(r, 1, c) * invstd[c];
+        double scale = channel_get(r, ROLE_GAMMA, c) * invstd[c];
+        channel_put(r, ROLE_DBETA, c, sd);
+        channel_put(r, ROLE_DGAMMA, c, sdxhat);
+        if (r->total) {
+            sd = r->total[c];
+            sdxhat = r->total[s->channels + c] * invstd[c];
+            n = r->total[2 * s->channels];
+        }
+        r->mean[c] = mean[c];
+        r->scale[c] = (float)scale;
+        r->slope[c] = (float)(-scale * invstd[c] * sdxhat / n);
+        r->bias[c] = (float)(-scale * sd / n);
+    }
+}
+
+static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    float mean[PANEL_LANES], scale[PANEL_LANES], slope[PANEL_LANES], bias[PANEL_LANES];
+    bn_panel_spread(s, panel, r->mean, mean);
+    bn_panel_spread(s, panel, r->scale, scale);
+    bn_panel_spread(s, panel, r->slope, slope);
+    bn_panel_spread(s, panel, r->bias, bias);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
+        void *dx = activation_at(r, ROLE_DX, c.offset);
+        const void *dz = activation_at(r, ROLE_DZ, c.offset);
+        struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
+        struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
+        /* If DX shares memory with DY or DY2, this memory is already in the cache, so stores use
+         * the cache. */
+        bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
+        r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
+    }
+}
+
+static const struct bn_steps bn_backward_steps = {
+    .sums = backward_sums,
+    .gather = backward_gather,
+    .finish = backward_finish,
+    .write = backward_write,
+};
+
+/* --- execution --- */
 
 static void run_panel(const struct bn_run *r, int64_t panel)
 {

@@ -1,15 +1,40 @@
-/* Cuts activations of any layout into units: groups of adjacent channels of one image. */
-#include "kernels/cpu/pool.h"
+/* Max pooling and adaptive average pooling, of units of adjacent channels. */
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
 
-struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes)
+#include <omp.h>
+#include <string.h>
+
+/* A unit is some channels of one image: one block of a blocked tensor, or up to MAXPOOL_LANES
+ * adjacent channels of an NHWC tensor, or a few channels (planes) of a plain tensor. */
+struct pool_units {
+    int64_t per_image;
+    int64_t lanes; /* channels of a unit; the last unit of an image may have fewer */
+    int64_t channels;
+};
+
+/* `planes`: channels in a unit of a plain tensor. */
+static struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes)
 {
     int64_t channels = t->dim[1], block = tensor_block(t);
     int64_t lanes = block == 1 ? planes : block < MAXPOOL_LANES ? block : MAXPOOL_LANES;
     return (struct pool_units){(channels + lanes - 1) / lanes, lanes, channels};
 }
 
-struct pool_view pool_view_of(const struct tensor_desc *t, const struct pool_units *units,
-                              int64_t u)
+/* One unit of one image in a tensor. Each channel of the unit is a lane; the element of lane i at
+ * pixel p is at offset + p * pixel + i * lane. */
+struct pool_view {
+    int64_t offset;
+    int64_t pixel;
+    int64_t lane;
+    int64_t lanes;
+};
+
+/* Returns the view of unit u; units are numbered over all images. `t` must have as many images and
+ * channels as the tensor for which `units` was made, and the layout of that tensor or the plain
+ * layout. */
+static struct pool_view pool_view_of(const struct tensor_desc *t, const struct pool_units *units,
+                                     int64_t u)
 {
     int64_t image = u / units->per_image, channel = u % units->per_image * units->lanes;
     int64_t left = units->channels - channel, pixels = t->dim[2] * t->dim[3];
@@ -23,4 +48,351 @@ struct pool_view pool_view_of(const struct tensor_desc *t, const struct pool_uni
         .lane = block == 1 ? pixels : 1,
         .lanes = left < units->lanes ? left : units->lanes,
     };
+}
+
+/* Max pooling. Forward calls the instruction set's inner loops for each row. Backward adds the
+ * gradient of each output to the input that was the maximum (a scatter). The sums are fp32. They
+ * are in DX if DX is fp32; otherwise each thread sums one unit of channels in the workspace. */
+enum { WINDOW_MAX = 256 }; /* a window index is a byte */
+
+/* Number of output gradients that are gathered at a time and then scattered. */
+enum { TILE = 1024 };
+
+struct maxpool_plan {
+    struct op_plan base;
+    const struct maxpool_kernels *kernels;
+    const struct flat_kernels *flat;
+    enum element element;
+    struct pool_units units;
+    struct maxpool_row row;    /* `lanes` is set for each unit, from its view */
+    int64_t sum_pixel;         /* distance, in floats, from one pixel's sums to the next pixel's */
+    int64_t place[WINDOW_MAX]; /* for each window index, its offset in floats from the window's
+                                * corner, which may lie in the padding */
+};
+
+static enum status maxpool_fwd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)s;
+    const struct maxpool_plan *p = (const struct maxpool_plan *)base;
+    const struct tensor_desc *x = &base->desc.t[ROLE_X], *y = &base->desc.t[ROLE_Y];
+    uint8_t *index = base->desc.t[ROLE_INDEX].ndim ? arg[ROLE_INDEX] : NULL;
+    int64_t rows = y->dim[2], units = y->dim[0] * p->units.per_image;
+#pragma omp parallel for schedule(dynamic, rows) num_threads(base->device->threads)
+    for (int64_t i = 0; i < units * rows; i++) {
+        struct pool_view from = pool_view_of(x, &p->units, i / rows);
+        struct pool_view to = pool_view_of(y, &p->units, i / rows);
+        struct maxpool_row row = p->row;
+        row.lanes = from.lanes;
+        int64_t at = to.offset + i % rows * y->dim[3] * to.pixel;
+        p->kernels->row(&row, element_at(arg[ROLE_X], p->element, from.offset), i % rows,
+                        element_at(arg[ROLE_Y], p->element, at), index ? index + at : NULL);
+    }
+    return STATUS_OK;
+}
+
+/* The scatter of one unit from DY to DX; pointers point to the unit's first pixel. */
+struct scatter {
+    const struct maxpool_plan *p;
+    struct pool_view from, to;
+    const void *dy, *dy2; /* dy2 may be NULL */
+    const uint8_t *index;
+    float *sum;
+    void *dx;
+};
+
+static void zero_sums(const struct scatter *s)
+{
+    const struct maxpool_plan *p = s->p;
+    int64_t pixels = p->row.height * p->row.width, lanes = s->to.lanes;
+    int64_t step = lanes == p->sum_pixel ? pixels : 1;
+    for (int64_t i = 0; i < pixels; i += step)
+        memset(s->sum + i * p->sum_pixel, 0, (size_t)(step * lanes) * sizeof *s->sum);
+}
+
+/* Gathers the gradients of output pixels [at, at + pixels) into d (pixels, lanes). */
+static void maxpool_gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
+{
+    enum element element = s->p->element;
+    int64_t lanes = s->from.lanes, step = lanes == s->from.pixel ? pixels : 1;
+    for (int64_t i = 0; i < pixels; i += step) {
+        int64_t from = (at + i) * s->from.pixel;
+        s->p->flat->incoming(element_at(s->dy, element, from),
+                             s->dy2 ? element_at(s->dy2, element, from) : NULL, d + i * lanes,
+                             step * lanes);
+    }
+}
+
+static void scatter_row(const struct scatter *s, int64_t oh)
+{
+    const struct maxpool_row *r = &s->p->row;
+    int64_t lanes = s->from.lanes, columns = TILE / lanes;
+    int64_t h = oh * r->stride[0] - r->pad[0];
+    for (int64_t begin = 0; begin < r->out_width; begin += columns) {
+        int64_t left = r->out_width - begin, n = left < columns ? left : columns;
+        int64_t first = oh * r->out_width + begin;
+        float d[TILE];
+        maxpool_gather(s, first, n, d);
+        for (int64_t o = 0; o < n; o++) {
+            const uint8_t *index = s->index + (first + o) * s->from.pixel;
+            int64_t w = (begin + o) * r->stride[1] - r->pad[1];
+            int64_t corner = (h * r->width + w) * s->p->sum_pixel;
+            for (int64_t i = 0; i < lanes; i++)
+                s->sum[corner + s->p->place[index[i]] + i] += d[o * lanes + i];
+        }
+    }
+}
+
+/* Converts rows [begin, end) of the sums to DX's elements; these rows must be complete. */
+static void finish_rows(const struct scatter *s, int64_t begin, int64_t end)
+{
+    const struct maxpool_plan *p = s->p;
+    int64_t lanes = s->to.lanes, pixels = p->row.width * (end - begin);
+    int64_t step = lanes == s->to.pixel && lanes == p->sum_pixel ? pixels : 1;
+    for (int64_t i = 0; p->element != ELEMENT_F32 && i < pixels; i += step) {
+        int64_t pixel = begin * p->row.width + i;
+        p->flat->put(s->sum + pixel * p->sum_pixel,
+                     element_at(s->dx, p->element, pixel * s->to.pixel), step * lanes);
+    }
+}
+
+/* Number of floats in the workspace for a unit's sums; 0: not needed. */
+static int64_t unit_floats(const struct maxpool_plan *p)
+{
+    return element_is_narrow(p->element) ? p->row.height * p->row.width * p->sum_pixel : 0;
+}
+
+static void scatter_unit(const struct maxpool_plan *p, int64_t unit, void *const arg[ROLE_COUNT])
+{
+    const struct op_desc *d = &p->base.desc;
+    struct pool_view from = pool_view_of(&d->t[ROLE_DY], &p->units, unit);
+    struct pool_view to = pool_view_of(&d->t[ROLE_DX], &p->units, unit);
+    void *dx = element_at(arg[ROLE_DX], p->element, to.offset);
+    float *sum = dx;
+    if (element_is_narrow(p->element))
+        sum = (float *)arg[ROLE_WORKSPACE] + omp_get_thread_num() * unit_floats(p);
+    const struct scatter s = {
+        .p = p,
+        .from = from,
+        .to = to,
+        .dy = element_at(arg[ROLE_DY], p->element, from.offset),
+        .dy2 = d->t[ROLE_DY2].ndim ? element_at(arg[ROLE_DY2], p->element, from.offset) : NULL,
+        .index = (const uint8_t *)arg[ROLE_INDEX] + from.offset,
+        .sum = sum,
+        .dx = dx,
+    };
+    zero_sums(&s);
+    int64_t height = p->row.height, finished = 0;
+    for (int64_t oh = 0; oh < d->t[ROLE_DY].dim[2]; oh++) {
+        scatter_row(&s, oh);
+        /* Rows above the next window are complete, and still in the cache. */
+        int64_t next = (oh + 1) * p->row.stride[0] - p->row.pad[0];
+        int64_t end = next < height ? next : height;
+        if (end > finished) {
+            finish_rows(&s, finished, end);
+            finished = end;
+        }
+    }
+    finish_rows(&s, finished, height);
+}
+
+static enum status maxpool_bwd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)s;
+    const struct maxpool_plan *p = (const struct maxpool_plan *)base;
+    int64_t units = base->desc.t[ROLE_DY].dim[0] * p->units.per_image;
+#pragma omp parallel for schedule(dynamic) num_threads(base->device->threads)
+    for (int64_t u = 0; u < units; u++)
+        scatter_unit(p, u, arg);
+    return STATUS_OK;
+}
+
+enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    bool forward = d.kind == OP_MAXPOOL_FWD;
+    enum role in = forward ? ROLE_X : ROLE_DX, out = forward ? ROLE_Y : ROLE_DY;
+    enum layout layout = d.t[forward ? ROLE_X : ROLE_DY].layout;
+    const struct tensor_desc *x = &d.t[in];
+    TRY(cpu_take_like(&d, in, layout, x));
+    TRY(cpu_take_like(&d, out, layout, x));
+    TRY(cpu_take_like(&d, ROLE_DY2, layout, x));
+    TRY(cpu_take(&d, ROLE_INDEX, DTYPE_U8, layout));
+    TRY(cpu_plan_new(dev, &d, sizeof(struct maxpool_plan), forward ? maxpool_fwd : maxpool_bwd,
+                     plan));
+    struct maxpool_plan *p = (struct maxpool_plan *)*plan;
+    const struct pool_attr *a = &d.attr.pool;
+    const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
+    p->element = element_of(x);
+    /* If the floats are already rounded, the plan uses the kernels without rounding: a maximum
+     * equals one of the inputs. */
+    bool floats = !element_is_narrow(p->element) && !x->raw;
+    p->kernels = kernels->maxpool[floats ? ELEMENT_F32 : p->element];
+    p->flat = kernels->flat[p->element];
+    p->units = pool_units_of(x, 1);
+    p->row = (struct maxpool_row){
+        .height = x->dim[2],
+        .width = x->dim[3],
+        .out_width = d.t[out].dim[3],
+        .pixel = tensor_block(x),
+        .lanes = p->units.lanes,
+        .kernel = {a->kernel[0], a->kernel[1]},
+        .stride = {a->stride[0], a->stride[1]},
+        .pad = {a->pad[0], a->pad[1]},
+    };
+    p->sum_pixel = element_is_narrow(p->element) ? p->units.lanes : p->row.pixel;
+    for (int i = 0; i < a->kernel[0] * a->kernel[1]; i++)
+        p->place[i] = (i / a->kernel[1] * p->row.width + i % a->kernel[1]) * p->sum_pixel;
+    if (!forward)
+        p->base.workspace = (size_t)(dev->threads * unit_floats(p)) * sizeof(float);
+    return STATUS_OK;
+}
+
+/* Adaptive average pooling. Both tensors have the same layout, or one of them has the plain layout,
+ * which the linear layer after the pooling needs.
+ *
+ * With n outputs and m inputs, output i covers inputs floor(i*m/n) .. ceil((i+1)*m/n)-1. The same
+ * formula with n and m exchanged gives the outputs that cover an input. So both passes gather:
+ * every result is written once, and its terms are added in order, in double. */
+/* Number of planes processed together. The window is computed once for all of them. */
+enum { PLANES = 16 };
+
+/* A row or column of one tensor covers a range of rows or columns of the other tensor. `scale` is
+ * the factor for the values of this row or column. */
+struct cover {
+    int64_t begin, end;
+    double scale;
+};
+
+struct avgpool_plan {
+    struct op_plan base;
+    struct pool_units units;
+    enum role from, to;
+    /* A struct cover for each row and column; the pointers point into `cover`. */
+    const struct cover *from_row, *from_col, *to_row, *to_col;
+    struct cover cover[];
+};
+
+/* A view of a tensor, and its kind of element. */
+struct lanes {
+    struct pool_view view;
+    void *memory;
+    enum element element;
+    const struct flat_kernels *kernels;
+    int64_t run; /* number of adjacent elements: the number of lanes of a pixel, or 1 */
+};
+
+static struct lanes lanes_of(const struct avgpool_plan *p, enum role role, void *memory,
+                             int64_t unit)
+{
+    const struct tensor_desc *t = &p->base.desc.t[role];
+    struct pool_view view = pool_view_of(t, &p->units, unit);
+    enum element element = element_of(t);
+    return (struct lanes){.view = view,
+                          .memory = memory,
+                          .element = element,
+                          .kernels = cpu_device_of(p->base.device)->kernels->flat[element],
+                          .run = view.lane == 1 ? view.lanes : 1};
+}
+
+static void *lane_at(const struct lanes *l, int64_t pixel, int64_t lane)
+{
+    return element_at(l->memory, l->element,
+                      l->view.offset + pixel * l->view.pixel + lane * l->view.lane);
+}
+
+static void lanes_get(const struct lanes *l, int64_t pixel, float value[MAXPOOL_LANES])
+{
+    for (int64_t i = 0; i < l->view.lanes; i += l->run)
+        l->kernels->get(lane_at(l, pixel, i), value + i, l->run);
+}
+
+static void lanes_put(const struct lanes *l, int64_t pixel, const float value[MAXPOOL_LANES])
+{
+    for (int64_t i = 0; i < l->view.lanes; i += l->run)
+        l->kernels->put(value + i, lane_at(l, pixel, i), l->run);
+}
+
+/* Sums each lane of `from` over the pixels that one result covers. */
+static void avgpool_gather(const struct avgpool_plan *p, const struct lanes *from,
+                           const struct cover *row, const struct cover *col,
+                           double sum[MAXPOOL_LANES])
+{
+    int64_t width = p->base.desc.t[p->from].dim[3];
+    for (int64_t i = 0; i < from->view.lanes; i++)
+        sum[i] = 0;
+    for (int64_t h = row->begin; h < row->end; h++)
+        for (int64_t w = col->begin; w < col->end; w++) {
+            double scale = p->from_row[h].scale * p->from_col[w].scale;
+            float value[MAXPOOL_LANES];
+            lanes_get(from, h * width + w, value);
+            for (int64_t i = 0; i < from->view.lanes; i++)
+                sum[i] += scale * (double)value[i];
+        }
+}
+
+static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
+                                   struct stream *s)
+{
+    (void)s;
+    const struct avgpool_plan *p = (const struct avgpool_plan *)base;
+    const struct tensor_desc *to = &base->desc.t[p->to];
+    int64_t units = to->dim[0] * p->units.per_image;
+#pragma omp parallel for num_threads(base->device->threads)
+    for (int64_t u = 0; u < units; u++) {
+        const struct lanes in = lanes_of(p, p->from, arg[p->from], u);
+        const struct lanes out = lanes_of(p, p->to, arg[p->to], u);
+        for (int64_t h = 0; h < to->dim[2]; h++)
+            for (int64_t w = 0; w < to->dim[3]; w++) {
+                double sum[MAXPOOL_LANES];
+                float value[MAXPOOL_LANES];
+                avgpool_gather(p, &in, &p->to_row[h], &p->to_col[w], sum);
+                double scale = p->to_row[h].scale * p->to_col[w].scale;
+                for (int64_t i = 0; i < out.view.lanes; i++)
+                    value[i] = (float)(scale * sum[i]);
+                lanes_put(&out, h * to->dim[3] + w, value);
+            }
+    }
+    return STATUS_OK;
+}
+
+/* Fills in a struct cover for each of the n rows (or columns) of one tensor. The other tensor has m
+ * rows (or columns). The scale is 1 / (length of the range) if `averages` is true, else 1. */
+static struct cover *cover_fill(struct cover *c, int64_t n, int64_t m, bool averages)
+{
+    for (int64_t i = 0; i < n; i++, c++) {
+        c->begin = i * m / n;
+        c->end = ((i + 1) * m + n - 1) / n;
+        c->scale = averages ? 1.0 / (double)(c->end - c->begin) : 1.0;
+    }
+    return c;
+}
+
+enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    bool forward = d.kind == OP_AVGPOOL_FWD;
+    struct tensor_desc *from = &d.t[forward ? ROLE_X : ROLE_DY];
+    struct tensor_desc *to = &d.t[forward ? ROLE_Y : ROLE_DX];
+    enum layout layout = to->layout == LAYOUT_ANY ? from->layout : to->layout;
+    if (layout == LAYOUT_OPAQUE ||
+        (layout != from->layout && layout != LAYOUT_PLAIN && from->layout != LAYOUT_PLAIN))
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel from layout %s to layout %s",
+                           op_str(d.kind), layout_str(from->layout), layout_str(layout));
+    TRY(cpu_take_like(&d, forward ? ROLE_X : ROLE_DY, from->layout, from));
+    TRY(cpu_take_like(&d, forward ? ROLE_Y : ROLE_DX, layout, to));
+    int64_t positions = from->dim[2] + from->dim[3] + to->dim[2] + to->dim[3];
+    TRY(cpu_plan_new(dev, &d,
+                     sizeof(struct avgpool_plan) + (size_t)positions * sizeof(struct cover),
+                     avgpool_execute, plan));
+    struct avgpool_plan *p = (struct avgpool_plan *)*plan;
+    p->units = pool_units_of(layout == LAYOUT_PLAIN ? from : to, PLANES);
+    p->from = forward ? ROLE_X : ROLE_DY;
+    p->to = forward ? ROLE_Y : ROLE_DX;
+    struct cover *c = p->cover;
+    p->from_row = c;
+    p->from_col = c = cover_fill(c, from->dim[2], to->dim[2], !forward);
+    p->to_row = c = cover_fill(c, from->dim[3], to->dim[3], !forward);
+    p->to_col = c = cover_fill(c, to->dim[2], from->dim[2], forward);
+    cover_fill(c, to->dim[3], from->dim[3], forward);
+    return STATUS_OK;
 }

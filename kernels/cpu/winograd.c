@@ -63,11 +63,9 @@ static int64_t group_of(const struct cut *c, int64_t channels)
 
 static struct winograd_tiles tiles_of(const struct tensor_desc *t, const struct tensor_desc *result)
 {
-    return (struct winograd_tiles){.height = t->dim[2],
-                                   .width = t->dim[3],
-                                   .image = t->dim[1] * t->dim[2] * t->dim[3],
-                                   .rows = ceil_div(result->dim[2], WINOGRAD_OUT),
-                                   .columns = ceil_div(result->dim[3], WINOGRAD_OUT)};
+    return (struct winograd_tiles){t->dim[2], t->dim[3], t->dim[1] * t->dim[2] * t->dim[3],
+                                   ceil_div(result->dim[2], WINOGRAD_OUT),
+                                   ceil_div(result->dim[3], WINOGRAD_OUT)};
 }
 
 static struct cut cut_of(struct device *dev, const struct op_desc *d)
@@ -153,29 +151,25 @@ static void multiply_group(const struct cut *c, int64_t n, const float *v, const
     }
 }
 
-/* The tensors of a convolution or gradient of X. */
-struct activations {
-    const float *from, *bias;
-    bool relu;
-    float *to;
-};
-
 /* Computes the results of a block of tiles for a part of the output channels. */
-static void convolve(const struct cut *c, int64_t block, int64_t split, struct activations a,
-                     const float *u, float *scratch)
+static void convolve(const struct cut *c, const struct op_desc *d, void *const arg[ROLE_COUNT],
+                     int64_t block, int64_t split, const float *u, float *scratch)
 {
+    const float *x = arg[c->turned ? ROLE_DY : ROLE_X], *bias = arg[ROLE_B];
+    float *y = arg[c->turned ? ROLE_DX : ROLE_Y];
     float *v = scratch, *m = scratch + WINOGRAD_POINTS * c->v_step;
     int64_t first = block * c->block, n = least(c->block, c->tiles - first);
     struct winograd_tiles from = part_of(c->from, first, n), to = part_of(c->to, first, n);
     for (int64_t b = 0; b < c->in / c->lanes; b++)
-        c->k->input(&from, a.from + plane_at(c, &from, b), v + b * c->block * c->lanes, c->v_step);
+        c->k->input(&from, x + plane_at(c, &from, b), v + b * c->block * c->lanes, c->v_step);
     for (int64_t g = c->pairs * split / c->splits; g < c->pairs * (split + 1) / c->splits; g++) {
         multiply_group(c, n, v, u + g * c->group * c->in, m);
         for (int64_t b = 0; b < c->group / c->lanes; b++) {
             int64_t channel = g * c->group + b * c->lanes;
             c->k->output(&to, m + b * c->block * c->lanes, c->m_step,
-                         a.bias ? a.bias + channel : NULL, a.relu, c->stream,
-                         a.to + plane_at(c, &to, channel / c->lanes));
+                         d->t[ROLE_B].ndim && !c->turned ? bias + channel : NULL,
+                         !c->turned && d->attr.conv.relu, c->stream,
+                         y + plane_at(c, &to, channel / c->lanes));
         }
     }
 }
@@ -199,15 +193,12 @@ static enum status compute_activations(struct onednn_plan *p, void *const arg[RO
 {
     const struct op_desc *d = &p->base.desc;
     const struct cut c = cut_of(p->base.device, d);
-    struct activations a = {.from = arg[ROLE_DY], .to = arg[ROLE_DX]};
-    if (d->kind == OP_CONV_FWD)
-        a = (struct activations){arg[ROLE_X], d->t[ROLE_B].ndim ? arg[ROLE_B] : NULL,
-                                 d->attr.conv.relu, arg[ROLE_Y]};
     float *scratch = own_workspace(p, &c, arg), *u = scratch + c.threads * c.scratch;
     transform_weights(&c, weights, u);
 #pragma omp parallel for schedule(dynamic) num_threads(c.threads)
     for (int64_t i = 0; i < ceil_div(c.tiles, c.block) * c.splits; i++)
-        convolve(&c, i / c.splits, i % c.splits, a, u, scratch + omp_get_thread_num() * c.scratch);
+        convolve(&c, d, arg, i / c.splits, i % c.splits, u,
+                 scratch + omp_get_thread_num() * c.scratch);
     return STATUS_OK;
 }
 

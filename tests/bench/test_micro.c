@@ -244,9 +244,7 @@ static void test_optimizer_right(void **state)
     assert_int_equal(graph_build("resnet8", 10, 32, &g), STATUS_OK);
     for (int dev = 0; dev < 2; dev++) {
         struct micro m;
-        assert_int_equal(
-            micro_open(&(struct bench_options){.devices = devices[dev], .threads = 1}, &m),
-            STATUS_OK);
+        assert_int_equal(micro_open(devices[dev], 1, &m), STATUS_OK);
         for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
             struct optimizer_row row;
             assert_int_equal(optimizer_measure(&update, &m, g, precisions[i].name, &row),
@@ -270,8 +268,7 @@ static void test_optimizer_wrong(void **state)
         struct broken broken;
         struct micro m;
         struct optimizer_row row;
-        assert_int_equal(micro_open(&(struct bench_options){.devices = "cpu", .threads = 1}, &m),
-                         STATUS_OK);
+        assert_int_equal(micro_open("cpu", 1, &m), STATUS_OK);
         struct micro bad = m;
         bad.dev = broken_open(&broken, OP_SGD, roles[i]);
         assert_int_equal(bad.dev->backend->stream_open(bad.dev, &bad.stream), STATUS_OK);
