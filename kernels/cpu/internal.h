@@ -69,5 +69,4 @@ op_planner cpu_plan_sgd;
 op_planner cpu_plan_check_finite;
 op_planner cpu_plan_scale;
 op_planner cpu_plan_normalize;
-op_planner
-    cpu_plan_winograd; /* 3x3 convolutions of stride 1, if the device's algorithm allows it */
+op_planner cpu_plan_winograd; /* 3x3 convolutions, as conv_algorithm allows */

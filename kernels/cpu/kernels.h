@@ -201,7 +201,7 @@ struct winograd_kernels {
     void (*weights_gradient)(const float *du, int64_t step, int64_t row, float *dw);
     /* At one point: m = v * u for `rows` tiles, `blocks` blocks of input channels, v_block floats
      * apart, and two blocks of output channels, m_block floats apart. u is (input channels,
-     * 2 * lanes). `next` is what u will be in the next call, and is fetched meanwhile. */
+     * 2 * lanes). `next` is the u after this one, and is fetched meanwhile. */
     void (*multiply)(int rows, int64_t blocks, const float *v, int64_t v_block, const float *u,
                      const float *next, float *m, int64_t m_block);
     /* At one point: du [+]= the sum over tiles of v[input channel] * d[output channel], for a block

@@ -43,18 +43,20 @@ static bool uses_winograd(struct device *dev, struct op_desc d)
 }
 
 /* The smallest vectors for which there are transforms have 8 floats. */
-static bool has_transforms(void)
+static void need_transforms(void)
 {
     struct device *dev = open_cpu(1, CONV_WINOGRAD);
     bool has = uses_winograd(dev, describe_conv(OP_CONV_FWD, &many_tiles[0], 0));
     device_close(dev);
-    return has;
+    if (has)
+        return;
+    print_message("skipped: the processor has no AVX2\n");
+    skip();
 }
 
 static void any_number_of_threads(void **state)
 {
-    if (!has_transforms())
-        skip();
+    need_transforms();
     for (int i = 0; i < COUNT(many_tiles) * COUNT(passes); i++) {
         const enum op_kind kind = passes[i % COUNT(passes)];
         const struct op_desc d =
@@ -103,8 +105,7 @@ static void auto_follows_the_shape(void **state)
         {{64, 512, 2, 2, 512, {3, 3}, {1, 1}, {1, 1}, 1}, false},
         {{1, 512, 7, 7, 512, {3, 3}, {1, 1}, {1, 1}, 1}, false},
     };
-    if (!has_transforms())
-        skip();
+    need_transforms();
     struct device *by_shape = open_cpu(2, CONV_AUTO), *always = open_cpu(2, CONV_WINOGRAD);
     struct device *never = open_cpu(2, CONV_DIRECT);
     for (int i = 0; i < COUNT(layer) * COUNT(passes); i++) {
