@@ -1,4 +1,5 @@
-/* The CPU backend: opening a device, and the list of operations that it supports. */
+/* The CPU backend: opening a device, plans for own kernels, and the list of operations that the
+ * backend supports. */
 #include "base/array.h"
 #include "base/half_array.h"
 #include "base/host.h"
@@ -7,6 +8,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/host.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,6 +68,62 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
 static bool cpu_native(struct device *dev, enum dtype type)
 {
     return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);
+}
+
+enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
+                         op_executor *execute, struct op_plan **plan)
+{
+    return op_plan_new(dev, desc, size, cpu_device_of(dev)->kernels->impl, execute, plan);
+}
+
+static enum status take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout,
+                        enum dtype rounds)
+{
+    struct tensor_desc *t = &desc->t[role];
+    if (t->ndim == 0)
+        return STATUS_OK;
+    if (t->layout == LAYOUT_ANY)
+        t->layout = layout;
+    if (t->type != type || t->layout != layout)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: no kernel takes a tensor of type %s and layout %s (only %s and %s)",
+                           op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
+                           dtype_str(type), layout_str(layout));
+    if (t->rounds != rounds)
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel that rounds %s to %s",
+                           op_str(desc->kind), role_str(role), dtype_str(t->rounds));
+    t->bytes = (size_t)tensor_count(t) * dtype_size(type);
+    if (op_roles(desc->kind).writes >> role & 1)
+        t->raw = false;
+    return STATUS_OK;
+}
+
+enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout)
+{
+    return take(desc, role, type, layout, DTYPE_F32);
+}
+
+enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
+                          const struct tensor_desc *like)
+{
+    if (!dtype_is_float(like->type))
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for type %s", op_str(desc->kind),
+                           dtype_str(like->type));
+    return take(desc, role, like->type, layout, like->rounds);
+}
+
+enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
+                             enum dtype rounds)
+{
+    return take(desc, role, DTYPE_F32, layout, rounds);
+}
+
+struct cpu_share cpu_share_of(int64_t n)
+{
+    int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    int64_t lines = (n + LINE - 1) / LINE;
+    int64_t begin = lines * me / team * LINE, end = lines * (me + 1) / team * LINE;
+    return (struct cpu_share){begin, (end < n ? end : n) - begin};
 }
 
 /* For operations that support every layout: plans of oneDNN reorder tensors if the library needs

@@ -15,9 +15,6 @@ struct onednn_engine {
     struct md *layout;
 };
 
-/* Fills in e->native: see onednn_native(). */
-void onednn_native_find(struct onednn_engine *e);
-
 /* Whether the implementation is generated code, rather than reference loops or an explicit
  * im2col. */
 bool onednn_is_fast(const_dnnl_primitive_desc_t pd);
