@@ -50,7 +50,7 @@ struct bn_shape {
 
 /* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor
  * whose channels have fewer floats each, several adjacent channels form one panel. */
-enum { PANEL_FLOATS = 2048 };
+enum { PANEL_FLOATS = 12800 };
 
 /* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
  * channels. The reads of each pixel are one stream, and the hardware prefetchers can track
