@@ -27,6 +27,29 @@ double roofline_bytes(const struct op_desc *d)
     return sum;
 }
 
+/* Number of pairs of an output and a kernel's element, along one axis, that multiply a pixel. */
+static double taps_inside(int64_t in, int64_t out, int64_t kernel, int stride, int pad)
+{
+    double n = 0;
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t at = o * stride - pad, end = at + kernel; at < end; at++)
+            n += at >= 0 && at < in;
+    return n;
+}
+
+double roofline_flops(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[d->t[ROLE_X].ndim ? ROLE_X : ROLE_DX];
+    const struct tensor_desc *y = &d->t[d->t[ROLE_Y].ndim ? ROLE_Y : ROLE_DY];
+    const struct tensor_desc *w = &d->t[d->t[ROLE_W].ndim ? ROLE_W : ROLE_DW];
+    const struct conv_attr *a = &d->attr.conv;
+    double flops = op_flops(d);
+    for (int i = 0; i < 2 && op_in(d->kind, OPS_CONV | OPS_CONV_FUSED); i++)
+        flops *= taps_inside(x->dim[2 + i], y->dim[2 + i], w->dim[2 + i], a->stride[i], a->pad[i]) /
+                 (double)(y->dim[2 + i] * w->dim[2 + i]);
+    return flops;
+}
+
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d)
 {
     static const enum role operands[] = {ROLE_X, ROLE_DY, ROLE_W};

@@ -32,6 +32,10 @@ struct peaks {
  * read, and once more if it is written. */
 double roofline_bytes(const struct op_desc *d);
 
+/* Returns the FLOPs that the operation needs: those of op_flops without products with a padding's
+ * zeros, which many kernels skip. */
+double roofline_flops(const struct op_desc *d);
+
 /* Returns the type in which an operation multiplies. Usually this is the type of the operation's
  * tensors. If fp32 operands are rounded to TF32, and `p` has a rate for TF32, the type is TF32. */
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);

@@ -102,7 +102,7 @@ static enum status step_line(const struct step_bench *b, int i, struct step_line
 {
     struct step_info info = program_step(network_program(b->net, 0), i);
     const struct op_desc *d = &info.plan->desc;
-    double flops = info.plan->flops > 0 ? info.plan->flops : op_flops(d);
+    double flops = info.plan->flops > 0 ? info.plan->flops : roofline_flops(d);
     struct bound bound = roofline_bound(&b->micro.peaks, d, flops);
     struct stats t = {.median = NAN};
     int rounds = b->options->rounds;
@@ -113,7 +113,7 @@ static enum status step_line(const struct step_bench *b, int i, struct step_line
         .n = 1,
         .seconds = t.median,
         .bytes = roofline_bytes(d),
-        .flops = op_flops(d),
+        .flops = roofline_flops(d),
         .bound_s = bound.seconds,
         .of_peak = bound.compute ? bound.seconds / t.median
                                  : roofline_bytes(d) / t.median /

@@ -122,11 +122,6 @@ struct backend {
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
     void (*capture_free)(struct graph_exec *g);
 
-    /* True: saving memory is worth an additional pass over a tensor. Lowering then does not store
-     * the result of a batch norm that only one convolution reads, and the backward pass computes
-     * this result again. */
-    bool recomputes;
-
     /* Optional (NULL if no profiler records the device's kernels): see enum profile_call. */
     enum status (*profile)(struct stream *s, enum profile_call call);
 

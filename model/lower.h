@@ -54,8 +54,6 @@ struct layer {
     /* Last batch norm of a block: the convolution that applies it and stores Y; NULL: none. */
     const struct node *ender;
     int users; /* batch norm: number of users of Y */
-    /* Batch norm: Y has one user, a convolution, whose backward pass computes Y again. */
-    bool recomputed;
 };
 
 /* The gradients of a value. There are at most two, because a third is immediately added to the

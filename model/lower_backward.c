@@ -136,28 +136,13 @@ static enum status emit_data_gradient(struct lowering *l, const struct layer *la
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* If the input of `layer` was not stored, emits the batch norm that computes it again. Sets *x to
- * the input. */
-static enum status input_again(struct lowering *l, const struct layer *layer, int *x)
-{
-    const struct layer *bn = lower_producer(l, layer->x);
-    *x = layer->value[ROLE_X];
-    if (!bn || !bn->recomputed)
-        return STATUS_OK;
-    struct draft d = {.desc = {.kind = OP_BN_APPLY, .attr.bn = {.eps = BN_EPS, .relu = bn->relu}}};
-    *x = lower_value(l, l->p->value[layer->x].desc, -1);
-    draft_layer(l, &d, bn, ROLE_SET(Y) | ROLE_SET(MASK));
-    draft_value(l, &d, ROLE_Y, *x);
-    return lower_emit(l, PHASE_BACKWARD, bn->name, &d, -1);
-}
-
 /* Emits the gradients of a convolution or linear layer: the weight gradient first, so that it can
  * be reduced while the data gradient is computed. */
 static enum status backward_weighted(struct lowering *l, const struct layer *layer,
                                      enum op_kind weights, enum op_kind data)
 {
     const struct node *n = layer->node;
-    int dy, input;
+    int dy;
     bool overwrite;
     if (layer->relu)
         TRY(backward_relu(l, layer, &dy));
@@ -172,8 +157,6 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
     x.desc.attr = w.desc.attr;
     TRY(lower_operand(l, PHASE_BACKWARD, n->name, dy, &dy));
     draft_layer(l, &w, layer, 0);
-    TRY(input_again(l, layer, &input));
-    draft_value(l, &w, ROLE_X, input);
     draft_value(l, &w, ROLE_DY, dy);
     TRY(lower_emit(l, PHASE_BACKWARD, n->name, &w, -1));
     if (layer->x == l->value_of[0]) /* the image needs no gradient */

@@ -244,9 +244,6 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
         TRY(finalize_residual(l, layer, layer->ender ? &narrow : &wide));
     if (!layer->joined)
         TRY(fuse_mask(l, layer, &mask));
-    layer->recomputed = mask && l->net->dev->backend->recomputes && layer->value[ROLE_Z] < 0 &&
-                        lower_sole_user(l, last, NODE_CONV) >= 0 &&
-                        l->p->config.policy.operand != DTYPE_TF32;
     if (mask)
         layer->value[ROLE_MASK] = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
     if (sums < 0)

@@ -1,6 +1,6 @@
-/* Batch norm: forward in training and evaluation, forward again from statistics, and backward.
+/* Batch norm: forward in training and evaluation, and backward.
  *
- * All these operations have the same steps: sums over a panel's images, coefficients from the sums,
+ * All three operations have the same steps: sums over a panel's images, coefficients from the sums,
  * and a pass that writes the results. The values of an image are summed in small groups, in float.
  * The sums of the groups are added in double. Last, the sums of the images are added in order.
  *
@@ -348,7 +348,7 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
         channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
         channel_put(r, ROLE_RVAR, c,
                     (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
-        /* Uses the stored mean and invstd, so that OP_BN_APPLY computes the same coefficients. */
+        /* Uses the stored mean and invstd, as the backward pass does. */
         set_affine(r, c, mean_out[c], invstd_out[c]);
     }
 }
@@ -361,15 +361,6 @@ static void eval_finish(const struct bn_run *r, int64_t panel)
     for (int64_t c = first; c < end; c++)
         set_affine(r, c, channel_get(r, ROLE_RMEAN, c),
                    1.0 / sqrt(channel_get(r, ROLE_RVAR, c) + eps));
-}
-
-static void apply_finish(const struct bn_run *r, int64_t panel)
-{
-    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
-    int64_t first, end;
-    bn_panel_channels(&r->plan->shape, panel, &first, &end);
-    for (int64_t c = first; c < end; c++)
-        set_affine(r, c, mean[c], invstd[c]);
 }
 
 static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
@@ -398,11 +389,6 @@ static const struct bn_steps bn_train_steps = {
 
 static const struct bn_steps bn_eval_steps = {
     .finish = eval_finish,
-    .write = forward_write,
-};
-
-static const struct bn_steps bn_apply_steps = {
-    .finish = apply_finish,
     .write = forward_write,
 };
 
@@ -681,10 +667,7 @@ enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, stru
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
-    const struct bn_steps *steps = d.kind == OP_BN_FWD_TRAIN ? &bn_train_steps
-                                   : d.kind == OP_BN_APPLY   ? &bn_apply_steps
-                                                             : &bn_eval_steps;
-    return bn_plan_new(dev, &d, steps, plan);
+    return bn_plan_new(dev, &d, d.kind == OP_BN_FWD_TRAIN ? &bn_train_steps : &bn_eval_steps, plan);
 }
 
 enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)

@@ -142,8 +142,7 @@ static const struct op_record records[] = {
     {OPS_CONV, FLOATS, ANY_LAYOUT, onednn_plan_conv},
     {OPS_LINEAR, FLOATS, ANY_LAYOUT, onednn_plan_linear},
     {OP_SET(REORDER), FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},
-    {OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FWD_EVAL) | OP_SET(BN_APPLY), FLOATS, KNOWN_LAYOUT,
-     cpu_plan_bn_fwd},
+    {OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FWD_EVAL), FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
     {OP_SET(BN_BWD), FLOATS, KNOWN_LAYOUT, cpu_plan_bn_bwd},
     {OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD), FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
     {OPS_MAXPOOL, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
@@ -167,6 +166,5 @@ const struct backend backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
-    .recomputes = true,
     HOST_BACKEND_MEMBERS,
 };

@@ -53,6 +53,29 @@ static void test_bytes(void **state)
     assert_true(roofline_bytes(&sgd) == 100 * (4 * 4 + 2) + 60 * 4 + 40 * 2);
 }
 
+/* Along an axis of 4 pixels, a kernel of 3 with padding 1 is on 2, 3, 3 and 2 pixels. With stride 2
+ * on 5 pixels, it is on 2, 3 and 2; without padding, on 3 and 3. */
+static void test_flops(void **state)
+{
+    static const enum op_kind kinds[] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
+    struct op_desc d;
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        d = conv(kinds[i], DTYPE_F16);
+        assert_true(fabs(roofline_flops(&d) - 2.0 * 2 * 3 * 5 * 10 * 10) < 1e-9);
+    }
+    d = conv(OP_CONV_FWD, DTYPE_F32);
+    d.attr.conv = (struct conv_attr){.stride = {2, 2}, .pad = {1, 0}, .groups = 1};
+    d.t[ROLE_X] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 2, 3, 5, 5);
+    d.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 2, 5, 3, 2);
+    assert_true(fabs(roofline_flops(&d) - 2.0 * 2 * 3 * 5 * 7 * 6) < 1e-9);
+    struct op_desc linear = {.kind = OP_LINEAR_FWD};
+    linear.t[ROLE_X] = tensor_2d(DTYPE_F32, 2, 3);
+    linear.t[ROLE_W] = tensor_2d(DTYPE_F32, 5, 3);
+    linear.t[ROLE_Y] = tensor_2d(DTYPE_F32, 2, 5);
+    assert_true(roofline_flops(&linear) == 2.0 * 2 * 3 * 5);
+}
+
 /* The time of a small copy is mostly launch time, so its bandwidth is not a bound. */
 static void test_bandwidth(void **state)
 {
@@ -166,10 +189,10 @@ static void test_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_bandwidth),
-        cmocka_unit_test(test_types),   cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_highest), IN_FOLDER(test_round_trip),
-        IN_FOLDER(test_wrong),
+        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_bandwidth), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_highest),
+        IN_FOLDER(test_round_trip),       IN_FOLDER(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

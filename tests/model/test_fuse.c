@@ -21,7 +21,8 @@ static double arena_of(const char *device, const char *arch, const char *precisi
 
 /* Of the three normalised tensors of a ResNet-50 block, fusion does not store the inner two: at
  * least a sixth of the memory of a block. Of the fused forms, the CPU backend supports only masks,
- * with which the backward pass does not need the output of the first batch norm of a block. */
+ * with which the backward pass does not need the output of the first batch norm: only the pooling
+ * reads it. */
 static void fusion_saves_memory(void **state)
 {
     static const struct {
