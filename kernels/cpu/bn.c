@@ -30,11 +30,14 @@
 /* How batch norm cuts activations of any layout into patches (see struct bn_patch).
  *
  * A unit is the channels that a line contains: one channel of a plain tensor, one block of a
- * blocked tensor, sixteen adjacent channels of an NHWC tensor. A panel is a few units that one
- * thread processes over all images. A panel is so small that a second pass finds much of it in the
- * cache. Results do not depend on the number of threads, because sums have a fixed order, and the
- * sizes of units and panels are the same for any number of threads. */
+ * blocked tensor, sixteen adjacent channels of an NHWC tensor. A panel is a few units, and the
+ * steps of an operation are executed for a panel, or for its part of an image. Results do not
+ * depend on the number of threads, because sums have a fixed order, and the sizes of units and
+ * panels are the same for any number of threads. */
 enum { PANEL_UNITS = 16, PANEL_LANES = PANEL_UNITS * LINE };
+
+/* Bytes of X in a round, for each thread. */
+enum { ROUND_BYTES = 2 << 20 };
 
 struct bn_shape {
     int64_t images;
@@ -48,8 +51,8 @@ struct bn_shape {
     int64_t strip;   /* pixels of a patch */
 };
 
-/* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor
- * whose channels have fewer floats each, several adjacent channels form one panel. */
+/* Number of floats that a panel has in one image; this is several pages of memory, because only
+ * inside such a run are lines prefetched in time. Units with fewer floats share a panel. */
 enum { PANEL_FLOATS = 12800 };
 
 /* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
@@ -188,9 +191,9 @@ struct bn_plan {
     const struct bn_kernels *kernels;
     const struct bn_steps *steps;
     struct bn_shape shape;
-    bool stream;           /* stores of results bypass the caches */
-    enum element element;  /* of activations */
-    bool panel_per_thread; /* false: all threads share each step */
+    bool stream;          /* stores of results bypass the caches */
+    enum element element; /* of activations */
+    int64_t round;        /* panels of a round: see bn_execute */
 };
 
 /* One execution: the plan, its tensors, and the parts of its workspace. */
@@ -486,51 +489,35 @@ static const struct bn_steps bn_backward_steps = {
 
 /* --- execution --- */
 
-static void run_panel(const struct bn_run *r, int64_t panel)
+/* Executes the steps up to the sums, for panels [first, end). Every thread of the parallel region
+ * must call it, because each loop ends in a barrier. */
+static void run_sums(const struct bn_run *r, int64_t first, int64_t end)
 {
     const struct bn_steps *steps = r->plan->steps;
-    int64_t images = r->plan->shape.images;
-    if (steps->shift)
-        steps->shift(r, panel);
-    for (int64_t n = 0; steps->sums && n < images; n++)
-        steps->sums(r, panel, n);
-    steps->finish(r, panel);
-    /* Begins with the last image, because the images that were summed last are still in the
-     * cache. */
-    for (int64_t n = images - 1; n >= 0; n--)
-        steps->write(r, panel, n);
-}
-
-/* Executes the steps up to the sums; all threads share each step. Every thread of the parallel
- * region must call it, because each loop ends in a barrier. */
-static void run_shared_sums(const struct bn_run *r)
-{
-    const struct bn_steps *steps = r->plan->steps;
-    int64_t panels = r->plan->shape.panels, pieces = panels * r->plan->shape.images;
+    int64_t panels = end - first, pieces = panels * r->plan->shape.images;
     if (steps->shift) {
 #pragma omp for
-        for (int64_t p = 0; p < panels; p++)
+        for (int64_t p = first; p < end; p++)
             steps->shift(r, p);
     }
     if (steps->sums) {
 #pragma omp for
         for (int64_t i = 0; i < pieces; i++)
-            steps->sums(r, i % panels, i / panels);
+            steps->sums(r, first + i % panels, i / panels);
     }
 }
 
-/* Executes the steps from the coefficients on; all threads share each step. Every thread of the
- * parallel region must call it. */
-static void run_shared_results(const struct bn_run *r)
+/* Does the same from the coefficients on. */
+static void run_results(const struct bn_run *r, int64_t first, int64_t end)
 {
     const struct bn_steps *steps = r->plan->steps;
-    int64_t panels = r->plan->shape.panels, pieces = panels * r->plan->shape.images;
+    int64_t panels = end - first, pieces = panels * r->plan->shape.images;
 #pragma omp for
-    for (int64_t p = 0; p < panels; p++)
+    for (int64_t p = first; p < end; p++)
         steps->finish(r, p);
 #pragma omp for
     for (int64_t i = 0; i < pieces; i++)
-        steps->write(r, i % panels, i / panels);
+        steps->write(r, first + i % panels, i / panels);
 }
 
 /* Executes a batch norm with statistics over several ranks: the steps up to the sums, the sum over
@@ -541,7 +528,7 @@ static enum status run_with_others(const struct bn_run *r)
     const struct bn_shape *s = &r->plan->shape;
 #pragma omp parallel num_threads(base->device->threads)
     {
-        run_shared_sums(r);
+        run_sums(r, 0, s->panels);
 #pragma omp for
         for (int64_t p = 0; p < s->panels; p++)
             r->plan->steps->gather(r, p);
@@ -549,7 +536,7 @@ static enum status run_with_others(const struct bn_run *r)
     r->total[2 * s->channels] = (double)(s->images * s->spatial);
     TRY(bn_sync_sum(base->desc.attr.bn.sync, r->total, s->channels));
 #pragma omp parallel num_threads(base->device->threads)
-    run_shared_results(r);
+    run_results(r, 0, s->panels);
     return STATUS_OK;
 }
 
@@ -591,6 +578,9 @@ static struct bn_run bn_run_of(const struct bn_plan *p, void *const arg[ROLE_COU
     };
 }
 
+/* All threads share each step: each has some images, as in convolutions, because a processor reads
+ * what it wrote itself faster than what another wrote. All steps of a round of panels come before
+ * the next round, so that the second pass finds the panels in the caches. */
 static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
@@ -599,15 +589,10 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
     if (run.total)
         return run_with_others(&run);
 #pragma omp parallel num_threads(base->device->threads)
-    {
-        if (p->panel_per_thread) {
-#pragma omp for schedule(dynamic)
-            for (int64_t i = 0; i < p->shape.panels; i++)
-                run_panel(&run, i);
-        } else {
-            run_shared_sums(&run);
-            run_shared_results(&run);
-        }
+    for (int64_t i = 0; i < p->shape.panels; i += p->round) {
+        int64_t end = clamp(i + p->round, 0, p->shape.panels);
+        run_sums(&run, i, end);
+        run_results(&run, i, end);
     }
     return STATUS_OK;
 }
@@ -635,8 +620,8 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     p->kernels = cpu_device_of(dev)->kernels->bn[p->element];
     p->steps = steps;
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
-    int64_t panels = p->shape.panels;
-    p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
+    int64_t panels = p->shape.panels, bytes = (int64_t)desc->t[ROLE_X].bytes;
+    p->round = clamp(ROUND_BYTES * dev->threads * panels / (bytes + 1), 1, panels);
     p->stream = desc->t[ROLE_X].bytes >= cpu_device_of(dev)->stream_bytes;
     p->base.seconds = bn_seconds;
     p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape) + total_bytes(p);
