@@ -29,14 +29,17 @@ struct cut {
     struct winograd_tiles from, to; /* the tiles of the input, and of the result; of X and DY for
                                      * the gradient of weights */
     bool turned, stream;
+    bool whole; /* all tiles are one block, transformed once for all groups; each thread transforms
+                 * the weights of its groups */
     int threads;
     int64_t lanes, in, out;         /* channels of `from` and `to` */
     int64_t in_group, group, pairs; /* channels of a group; pairs of groups */
     int64_t tiles, block;           /* of all images; transformed at a time */
     int64_t splits; /* parts of the output channels or, for the gradient of weights, of the tiles */
-    int64_t matrices; /* matrices of u_step floats a point: transformed weights, or their gradients
-                       * of each thread or split */
-    int64_t v_step, u_step, m_step, scratch;
+    int64_t v_step, m_step, u_step; /* from one point to the next */
+    /* Areas of all points: transformed inputs, transformed weights or their gradients. Each thread
+     * has one area of products, or of transformed DY. */
+    int64_t v_areas, u_areas;
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -88,14 +91,15 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
     c.group = group_of(&c, c.out);
     c.in_group = weights ? group_of(&c, c.in) : c.in;
     c.pairs = c.out / c.group * (c.in / c.in_group);
-    c.block = weights ? SUMMED : ceil_div(c.tiles, ceil_div(c.tiles, TILES));
+    c.whole = !weights && c.tiles <= 2 * TILES && c.pairs >= 2 * c.threads;
+    c.block = c.whole ? c.tiles : weights ? SUMMED : ceil_div(c.tiles, ceil_div(c.tiles, TILES));
     c.splits = ceil_div(BALANCE * c.threads, weights ? c.pairs : ceil_div(c.tiles, c.block));
     c.splits = least(c.splits, weights ? ceil_div(c.tiles, BALANCE * SUMMED) : c.pairs);
     c.v_step = step_of(c.in_group * c.block);
     c.m_step = step_of(c.group * c.block);
-    c.u_step = step_of(weights ? c.in_group * c.group : c.in * c.out);
-    c.scratch = WINOGRAD_POINTS * (c.v_step + c.m_step);
-    c.matrices = !weights ? 1 : c.splits == 1 ? c.threads : c.splits * c.pairs;
+    c.u_step = step_of(c.in_group * (weights || c.whole ? c.group : c.out));
+    c.v_areas = c.whole ? 1 : c.threads;
+    c.u_areas = c.splits > 1 && weights ? c.splits * c.pairs : weights || c.whole ? c.threads : 1;
     return c;
 }
 
@@ -119,17 +123,17 @@ static int64_t panel_at(const struct cut *c, int64_t in, int64_t in_block, int64
            out_block % PANEL * c->lanes;
 }
 
-/* Transforms weights in blocks (O, I, 3, 3, i, o) to panels at each point. */
-static void transform_weights(const struct cut *c, const float *w, float *u)
+/* Transforms weights in blocks (O, I, 3, 3, i, o) to panels at each point, for one block of output
+ * channels, which is block `at` of u. */
+static void transform_weights(const struct cut *c, const float *w, int64_t out_block, int64_t at,
+                              float *u)
 {
-    int64_t o_blocks = (c->turned ? c->in : c->out) / c->lanes;
-    int64_t i_blocks = (c->turned ? c->out : c->in) / c->lanes, size = TAPS * c->lanes * c->lanes;
-#pragma omp parallel for collapse(2) num_threads(c->threads)
-    for (int64_t o = 0; o < o_blocks; o++)
-        for (int64_t i = 0; i < i_blocks; i++)
-            c->k->weights(w + (o * i_blocks + i) * size, c->turned,
-                          u + panel_at(c, c->in, c->turned ? o : i, c->turned ? i : o), c->u_step,
-                          PANEL * c->lanes);
+    int64_t in_blocks = c->in / c->lanes, size = TAPS * c->lanes * c->lanes;
+    for (int64_t i = 0; i < in_blocks; i++) {
+        int64_t block = c->turned ? i * (c->out / c->lanes) + out_block : out_block * in_blocks + i;
+        c->k->weights(w + block * size, c->turned, u + panel_at(c, c->in, i, at), c->u_step,
+                      PANEL * c->lanes);
+    }
 }
 
 /* The products of n transformed tiles for one group of output channels, at all points. */
@@ -151,54 +155,93 @@ static void multiply_group(const struct cut *c, int64_t n, const float *v, const
     }
 }
 
-/* Computes the results of a block of tiles for a part of the output channels. */
-static void convolve(const struct cut *c, const struct op_desc *d, void *const arg[ROLE_COUNT],
-                     int64_t block, int64_t split, const float *u, float *scratch)
-{
-    const float *x = arg[c->turned ? ROLE_DY : ROLE_X], *bias = arg[ROLE_B];
-    float *y = arg[c->turned ? ROLE_DX : ROLE_Y];
-    float *v = scratch, *m = scratch + WINOGRAD_POINTS * c->v_step;
-    int64_t first = block * c->block, n = least(c->block, c->tiles - first);
-    struct winograd_tiles from = part_of(c->from, first, n), to = part_of(c->to, first, n);
-    for (int64_t b = 0; b < c->in / c->lanes; b++)
-        c->k->input(&from, x + plane_at(c, &from, b), v + b * c->block * c->lanes, c->v_step);
-    for (int64_t g = c->pairs * split / c->splits; g < c->pairs * (split + 1) / c->splits; g++) {
-        multiply_group(c, n, v, u + g * c->group * c->in, m);
-        for (int64_t b = 0; b < c->group / c->lanes; b++) {
-            int64_t channel = g * c->group + b * c->lanes;
-            c->k->output(&to, m + b * c->block * c->lanes, c->m_step,
-                         d->t[ROLE_B].ndim && !c->turned ? bias + channel : NULL,
-                         !c->turned && d->attr.conv.relu, c->stream,
-                         y + plane_at(c, &to, channel / c->lanes));
-        }
-    }
-}
-
-/* The own part of the workspace, which follows that of reorders: the threads' tiles, the matrices.
- */
+/* The own part of the workspace, which follows that of reorders. */
 static size_t own_bytes(const struct cut *c)
 {
-    int64_t floats = c->threads * c->scratch + WINOGRAD_POINTS * c->u_step * c->matrices;
-    return cpu_align((size_t)floats * sizeof(float));
+    int64_t floats = c->v_step * c->v_areas + c->m_step * c->threads + c->u_step * c->u_areas;
+    return cpu_align((size_t)(WINOGRAD_POINTS * floats) * sizeof(float));
 }
 
-static float *own_workspace(const struct onednn_plan *p, const struct cut *c,
-                            void *const arg[ROLE_COUNT])
+/* One execution: its tensors, and the areas in its workspace. */
+struct run {
+    const struct op_desc *d;
+    const float *x, *dy, *w, *bias; /* x: what is transformed by tiles of 6x6 pixels */
+    float *y, *v, *m, *u;
+};
+
+static struct run run_of(const struct onednn_plan *p, const struct cut *c,
+                         void *const arg[ROLE_COUNT], void *weights)
 {
-    return (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace - own_bytes(c));
+    float *v = (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace - own_bytes(c));
+    float *m = v + WINOGRAD_POINTS * c->v_step * c->v_areas;
+    return (struct run){.d = &p->base.desc,
+                        .x = arg[c->turned ? ROLE_DY : ROLE_X],
+                        .dy = arg[ROLE_DY],
+                        .w = weights,
+                        .bias = arg[ROLE_B],
+                        .y = arg[c->turned ? ROLE_DX : ROLE_Y],
+                        .v = v,
+                        .m = m,
+                        .u = m + WINOGRAD_POINTS * c->m_step * c->threads};
+}
+
+static float *area(float *areas, int64_t step, int64_t i)
+{
+    return areas + WINOGRAD_POINTS * step * i;
+}
+
+/* Transforms block b of the input channels of n tiles. */
+static void transform_input(const struct cut *c, const struct run *r, int64_t first, int64_t n,
+                            int64_t b, float *v)
+{
+    struct winograd_tiles from = part_of(c->from, first, n);
+    c->k->input(&from, r->x + plane_at(c, &from, b), v, c->v_step);
+}
+
+/* Computes the results of a block of tiles for a part of the output channels. */
+static void convolve(const struct cut *c, const struct run *r, int64_t block, int64_t split,
+                     int thread)
+{
+    float *v = area(r->v, c->v_step, c->whole ? 0 : thread), *m = area(r->m, c->m_step, thread);
+    float *u = area(r->u, c->u_step, c->whole ? thread : 0);
+    int64_t first = block * c->block, n = least(c->block, c->tiles - first);
+    int64_t blocks = c->group / c->lanes, size = c->block * c->lanes;
+    struct winograd_tiles to = part_of(c->to, first, n);
+    for (int64_t b = 0; !c->whole && b < c->in / c->lanes; b++)
+        transform_input(c, r, first, n, b, v + b * size);
+    for (int64_t g = c->pairs * split / c->splits; g < c->pairs * (split + 1) / c->splits; g++) {
+        for (int64_t b = 0; c->whole && b < blocks; b++)
+            transform_weights(c, r->w, g * blocks + b, b, u);
+        multiply_group(c, n, v, c->whole ? u : u + g * c->group * c->in, m);
+        for (int64_t b = 0; b < blocks; b++) {
+            int64_t channel = g * c->group + b * c->lanes;
+            const float *bias = r->d->t[ROLE_B].ndim && !c->turned ? r->bias + channel : NULL;
+            c->k->output(&to, m + b * size, c->m_step, bias, !c->turned && r->d->attr.conv.relu,
+                         c->stream, r->y + plane_at(c, &to, channel / c->lanes));
+        }
+    }
 }
 
 static enum status compute_activations(struct onednn_plan *p, void *const arg[ROLE_COUNT],
                                        void *weights)
 {
-    const struct op_desc *d = &p->base.desc;
-    const struct cut c = cut_of(p->base.device, d);
-    float *scratch = own_workspace(p, &c, arg), *u = scratch + c.threads * c.scratch;
-    transform_weights(&c, weights, u);
-#pragma omp parallel for schedule(dynamic) num_threads(c.threads)
-    for (int64_t i = 0; i < ceil_div(c.tiles, c.block) * c.splits; i++)
-        convolve(&c, d, arg, i / c.splits, i % c.splits, u,
-                 scratch + omp_get_thread_num() * c.scratch);
+    const struct cut c = cut_of(p->base.device, &p->base.desc);
+    const struct run r = run_of(p, &c, arg, weights);
+#pragma omp parallel num_threads(c.threads)
+    {
+        if (c.whole) {
+#pragma omp for
+            for (int64_t b = 0; b < c.in / c.lanes; b++)
+                transform_input(&c, &r, 0, c.tiles, b, r.v + b * c.block * c.lanes);
+        } else {
+#pragma omp for
+            for (int64_t b = 0; b < c.out / c.lanes; b++)
+                transform_weights(&c, r.w, b, b, r.u);
+        }
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < ceil_div(c.tiles, c.block) * c.splits; i++)
+            convolve(&c, &r, i / c.splits, i % c.splits, omp_get_thread_num());
+    }
     return STATUS_OK;
 }
 
@@ -214,21 +257,20 @@ static int64_t out_block(const struct cut *c, int64_t pair)
 }
 
 /* du = the sums at all points over the tiles of one split, for one pair of groups. */
-static void sum_pair(const struct cut *c, int64_t pair, int64_t split, const float *x,
-                     const float *dy, float *scratch, float *du)
+static void sum_pair(const struct cut *c, const struct run *r, int64_t pair, int64_t split,
+                     int thread, float *du)
 {
-    float *v = scratch, *d = scratch + WINOGRAD_POINTS * c->v_step;
     int64_t first = c->tiles * split / c->splits, end = c->tiles * (split + 1) / c->splits;
     int64_t lanes = c->lanes, size = c->block * lanes;
+    int64_t in = in_block(c, pair), out = out_block(c, pair);
+    float *v = area(r->v, c->v_step, thread), *d = area(r->m, c->m_step, thread);
     for (int64_t at = first; at < end; at += c->block) {
         int64_t n = least(c->block, end - at);
-        struct winograd_tiles from = part_of(c->from, at, n), to = part_of(c->to, at, n);
+        struct winograd_tiles to = part_of(c->to, at, n);
         for (int64_t b = 0; b < c->in_group / lanes; b++)
-            c->k->input(&from, x + plane_at(c, &from, in_block(c, pair) + b), v + b * size,
-                        c->v_step);
+            transform_input(c, r, at, n, in + b, v + b * size);
         for (int64_t b = 0; b < c->group / lanes; b++)
-            c->k->gradient(&to, dy + plane_at(c, &to, out_block(c, pair) + b), d + b * size,
-                           c->m_step);
+            c->k->gradient(&to, r->dy + plane_at(c, &to, out + b), d + b * size, c->m_step);
         for (int64_t point = 0; point < WINOGRAD_POINTS; point++)
             for (int64_t o = 0; o < c->group / lanes; o += PANEL)
                 for (int64_t i = 0; i < c->in_group / lanes; i++)
@@ -275,20 +317,21 @@ static enum status compute_weights_gradient(struct onednn_plan *p, void *const a
 {
     const struct op_desc *d = &p->base.desc;
     const struct cut c = cut_of(p->base.device, d);
-    float *scratch = own_workspace(p, &c, arg), *du = scratch + c.threads * c.scratch;
-    int64_t size = WINOGRAD_POINTS * c.u_step;
-#pragma omp parallel for schedule(dynamic) num_threads(c.threads)
-    for (int64_t i = 0; i < c.pairs * c.splits; i++) {
-        int64_t thread = omp_get_thread_num();
-        float *sums = du + (c.splits == 1 ? thread : i) * size;
-        sum_pair(&c, i % c.pairs, i / c.pairs, arg[ROLE_X], arg[ROLE_DY],
-                 scratch + thread * c.scratch, sums);
-        if (c.splits == 1)
-            finish_pair(&c, i, sums, 0, dw);
+    const struct run r = run_of(p, &c, arg, dw);
+#pragma omp parallel num_threads(c.threads)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < c.pairs * c.splits; i++) {
+            int thread = omp_get_thread_num();
+            float *du = area(r.u, c.u_step, c.splits == 1 ? thread : i);
+            sum_pair(&c, &r, i % c.pairs, i / c.pairs, thread, du);
+            if (c.splits == 1)
+                finish_pair(&c, i, du, 0, dw);
+        }
+#pragma omp for
+        for (int64_t i = 0; i < (c.splits == 1 ? 0 : c.pairs); i++)
+            finish_pair(&c, i, area(r.u, c.u_step, i), WINOGRAD_POINTS * c.u_step * c.pairs, dw);
     }
-#pragma omp parallel for num_threads(c.threads)
-    for (int64_t i = 0; i < (c.splits == 1 ? 0 : c.pairs); i++)
-        finish_pair(&c, i, du + i * size, c.pairs * size, dw);
     if (d->t[ROLE_DB].ndim)
         sum_bias(&c, d->t[ROLE_DY].dim[0], arg[ROLE_DY], arg[ROLE_DB]);
     return STATUS_OK;
