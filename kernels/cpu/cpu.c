@@ -1,5 +1,4 @@
-/* The CPU backend: opening a device, plans for own kernels, and the list of operations that the
- * backend supports. */
+/* The CPU backend: its device, plans for own kernels, and the operations that it supports. */
 #include "base/array.h"
 #include "base/half_array.h"
 #include "base/host.h"

@@ -312,14 +312,13 @@ static void lanes_put(const struct lanes *l, int64_t pixel, const float value[MA
         l->kernels->put(value + i, lane_at(l, pixel, i), l->run);
 }
 
-/* Sums each lane of `from` over the pixels that one result covers. */
+/* Sums each lane of `from` over the pixels that one result covers, and scales the sums. */
 static void avgpool_gather(const struct avgpool_plan *p, const struct lanes *from,
                            const struct cover *row, const struct cover *col,
-                           double sum[MAXPOOL_LANES])
+                           float result[MAXPOOL_LANES])
 {
     int64_t width = p->base.desc.t[p->from].dim[3];
-    for (int64_t i = 0; i < from->view.lanes; i++)
-        sum[i] = 0;
+    double sum[MAXPOOL_LANES] = {0};
     for (int64_t h = row->begin; h < row->end; h++)
         for (int64_t w = col->begin; w < col->end; w++) {
             double scale = p->from_row[h].scale * p->from_col[w].scale;
@@ -328,6 +327,8 @@ static void avgpool_gather(const struct avgpool_plan *p, const struct lanes *fro
             for (int64_t i = 0; i < from->view.lanes; i++)
                 sum[i] += scale * (double)value[i];
         }
+    for (int64_t i = 0; i < from->view.lanes; i++)
+        result[i] = (float)(row->scale * col->scale * sum[i]);
 }
 
 static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
@@ -341,16 +342,15 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
     for (int64_t u = 0; u < units; u++) {
         const struct lanes in = lanes_of(p, p->from, arg[p->from], u);
         const struct lanes out = lanes_of(p, p->to, arg[p->to], u);
-        for (int64_t h = 0; h < to->dim[2]; h++)
-            for (int64_t w = 0; w < to->dim[3]; w++) {
-                double sum[MAXPOOL_LANES];
-                float value[MAXPOOL_LANES];
-                avgpool_gather(p, &in, &p->to_row[h], &p->to_col[w], sum);
-                double scale = p->to_row[h].scale * p->to_col[w].scale;
-                for (int64_t i = 0; i < out.view.lanes; i++)
-                    value[i] = (float)(scale * sum[i]);
-                lanes_put(&out, h * to->dim[3] + w, value);
-            }
+        float value[MAXPOOL_LANES];
+        struct cover last[2] = {{0}};
+        for (int64_t i = 0; i < to->dim[2] * to->dim[3]; i++) {
+            const struct cover now[2] = {p->to_row[i / to->dim[3]], p->to_col[i % to->dim[3]]};
+            if (memcmp(now, last, sizeof now) != 0)
+                avgpool_gather(p, &in, &now[0], &now[1], value);
+            memcpy(last, now, sizeof now);
+            lanes_put(&out, i, value);
+        }
     }
     return STATUS_OK;
 }
