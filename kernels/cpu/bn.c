@@ -36,9 +36,6 @@
  * panels are the same for any number of threads. */
 enum { PANEL_UNITS = 16, PANEL_LANES = PANEL_UNITS * LINE };
 
-/* Bytes of X in a round, for each thread. */
-enum { ROUND_BYTES = 2 << 20 };
-
 struct bn_shape {
     int64_t images;
     int64_t channels;
@@ -621,8 +618,9 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     p->steps = steps;
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels, bytes = (int64_t)desc->t[ROLE_X].bytes;
-    p->round = clamp(ROUND_BYTES * dev->threads * panels / (bytes + 1), 1, panels);
-    p->stream = desc->t[ROLE_X].bytes >= cpu_device_of(dev)->stream_bytes;
+    int64_t cached = (int64_t)cpu_device_of(dev)->stream_bytes;
+    p->stream = bytes >= cached;
+    p->round = clamp(cached / 2 * dev->threads * panels / (bytes + 1), 1, panels);
     p->base.seconds = bn_seconds;
     p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape) + total_bytes(p);
     return STATUS_OK;
