@@ -343,7 +343,7 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
         const struct lanes in = lanes_of(p, p->from, arg[p->from], u);
         const struct lanes out = lanes_of(p, p->to, arg[p->to], u);
         float value[MAXPOOL_LANES];
-        struct cover last[2] = {{0}};
+        struct cover last[2] = {{0}}; /* `value` is that of pixels with these covers */
         for (int64_t i = 0; i < to->dim[2] * to->dim[3]; i++) {
             const struct cover now[2] = {p->to_row[i / to->dim[3]], p->to_col[i % to->dim[3]]};
             if (memcmp(now, last, sizeof now) != 0)
