@@ -48,6 +48,16 @@ static inline size_t cpu_align(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The calling thread's part of n values: whole lines of LINE values, except at the end. Call it
  * inside a parallel region: the parts of all threads of the region cover all values. */
 struct cpu_share {
@@ -70,3 +80,4 @@ op_planner cpu_plan_check_finite;
 op_planner cpu_plan_scale;
 op_planner cpu_plan_normalize;
 op_planner cpu_plan_winograd; /* 3x3 convolutions, as conv_algorithm allows */
+op_planner cpu_plan_weights;  /* gradients of the weights of bf16 convolutions */

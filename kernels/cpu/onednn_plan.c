@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -372,5 +373,36 @@ enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_
         snprintf(p->impl, sizeof p->impl, "onednn:%s", name);
 done:
     md_free(&scratch);
+    return st;
+}
+
+enum status onednn_plan_own(struct device *dev, const struct op_desc *desc, enum role weights,
+                            dnnl_format_tag_t tag, size_t bytes, onednn_compute *compute,
+                            const char *name, struct op_plan **out)
+{
+    enum status st;
+    struct op_desc d = *desc;
+    struct md given = {0}, wanted = {0};
+    struct onednn_plan *plan = NULL;
+    struct tensor_desc *w = &d.t[weights];
+    const dnnl_dims_t dims = {w->dim[0], w->dim[1], w->dim[2], w->dim[3]};
+    CHECK(md_make(&wanted, 4, dims, dnnl_f32, tag));
+    if (w->layout == LAYOUT_ANY)
+        CHECK(md_to_tensor(onednn_engine_of(dev), &wanted, 1, w));
+    CHECK(md_from_tensor(onednn_engine_of(dev), w, 1, &given));
+    w->bytes = md_bytes(&given);
+    w->raw = weights == ROLE_DW && w->rounds != DTYPE_F32;
+    CHECK(onednn_plan_new(dev, &d, &plan));
+    CHECK(onednn_plan_bind(plan, 0, weights, weights == ROLE_DW, &given, &wanted));
+    plan->compute = compute;
+    plan->base.workspace += bytes;
+    snprintf(plan->impl, sizeof plan->impl, "own:%s:%s", name, cpu_device_of(dev)->kernels->isa);
+    *out = &plan->base;
+    plan = NULL;
+done:
+    md_free(&given);
+    md_free(&wanted);
+    if (plan)
+        op_plan_free(&plan->base);
     return st;
 }

@@ -49,13 +49,17 @@ struct binding {
 
 enum { BINDINGS_MAX = 4 };
 
+struct onednn_plan;
+typedef enum status onednn_compute(struct onednn_plan *p, void *const arg[ROLE_COUNT],
+                                   void *result);
+
 struct onednn_plan {
     struct op_plan base;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
     /* If not NULL, it is called in place of the primitive. It computes the plan's sole bound tensor
      * in its `wanted` layout and writes it to `result`. */
-    enum status (*compute)(struct onednn_plan *p, void *const arg[ROLE_COUNT], void *result);
+    onednn_compute *compute;
     dnnl_memory_t scratchpad; /* scratchpad at the start of the workspace; NULL: not needed */
     int n;
     struct binding binding[BINDINGS_MAX];
@@ -76,3 +80,10 @@ MUST_CHECK enum status onednn_plan_bind(struct onednn_plan *p, int arg, enum rol
 /* Makes the primitive of `pd` and its scratchpad, and sets plan->impl to the implementation's name.
  * Call once, after binding. */
 MUST_CHECK enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_t pd);
+
+/* Makes a plan that calls `compute` and reorders only the weights, W or DW, from or to `tag`. The
+ * last `bytes` of the workspace are for `compute`. `name`: the algorithm. */
+MUST_CHECK enum status onednn_plan_own(struct device *dev, const struct op_desc *desc,
+                                       enum role weights, dnnl_format_tag_t tag, size_t bytes,
+                                       onednn_compute *compute, const char *name,
+                                       struct op_plan **out);

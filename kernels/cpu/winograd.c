@@ -11,7 +11,6 @@
 #include "kernels/cpu/onednn_plan.h"
 
 #include <omp.h>
-#include <stdio.h>
 
 enum {
     KERNEL = 3,
@@ -41,16 +40,6 @@ struct cut {
      * has one area of products, or of transformed DY. */
     int64_t v_areas, u_areas;
 };
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The distance of values at different points: an odd number of cache lines, so that the values of
  * one tile are in different cache sets. */
@@ -363,16 +352,11 @@ static bool is_faster(const struct cut *c)
 
 enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, struct op_plan **out)
 {
-    enum status st;
     struct op_desc d = *desc;
-    struct md given = {0}, wanted = {0};
-    struct onednn_plan *plan = NULL;
-    const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
-    const int lanes = kernels->winograd->lanes;
+    const int lanes = cpu_device_of(dev)->kernels->winograd->lanes;
     const bool backward = d.kind == OP_CONV_BWD_WEIGHTS;
     const enum role role = backward ? ROLE_DW : ROLE_W;
-    struct tensor_desc *w = &d.t[role];
-    if (dev->conv_algorithm == CONV_DIRECT || !is_possible(&d, w, lanes))
+    if (dev->conv_algorithm == CONV_DIRECT || !is_possible(&d, &d.t[role], lanes))
         return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is not for this convolution");
     for (int r = 0; r < ROLE_COUNT; r++)
         if (r != (int)role)
@@ -386,24 +370,9 @@ enum status cpu_plan_winograd(struct device *dev, const struct op_desc *desc, st
     const bool sole = backward && lanes == 8 && c.from.width < KERNEL;
     if (dev->conv_algorithm == CONV_AUTO && !sole && !is_faster(&c))
         return status_fail(STATUS_UNSUPPORTED, "Winograd's algorithm is slower here");
-    const dnnl_dims_t dims = {w->dim[0], w->dim[1], KERNEL, KERNEL};
-    CHECK(md_make(&wanted, 4, dims, dnnl_f32, lanes == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o));
-    if (w->layout == LAYOUT_ANY)
-        CHECK(md_to_tensor(onednn_engine_of(dev), &wanted, 1, w));
-    CHECK(md_from_tensor(onednn_engine_of(dev), w, 1, &given));
-    w->bytes = md_bytes(&given);
-    CHECK(onednn_plan_new(dev, &d, &plan));
-    CHECK(onednn_plan_bind(plan, 0, role, backward, &given, &wanted));
-    plan->compute = backward ? compute_weights_gradient : compute_activations;
-    plan->base.workspace += own_bytes(&c);
-    plan->base.flops = 2.0 * WINOGRAD_POINTS * (double)(c.tiles * c.in * c.out);
-    snprintf(plan->impl, sizeof plan->impl, "own:winograd:%s", kernels->isa);
-    *out = &plan->base;
-    plan = NULL;
-done:
-    md_free(&given);
-    md_free(&wanted);
-    if (plan)
-        op_plan_free(&plan->base);
-    return st;
+    TRY(onednn_plan_own(dev, &d, role, lanes == 16 ? dnnl_OIhw16i16o : dnnl_OIhw8i8o, own_bytes(&c),
+                        backward ? compute_weights_gradient : compute_activations, "winograd",
+                        out));
+    (*out)->flops = 2.0 * WINOGRAD_POINTS * (double)(c.tiles * c.in * c.out);
+    return STATUS_OK;
 }
