@@ -138,6 +138,7 @@ struct cpu_share cpu_share_of(int64_t n)
 
 static const struct op_record records[] = {
     {OPS_CONV, F32, ANY_LAYOUT, cpu_plan_winograd},
+    {OP_SET(CONV_BWD_WEIGHTS), 1u << DTYPE_BF16, ANY_LAYOUT, cpu_plan_weights},
     {OPS_CONV, FLOATS, ANY_LAYOUT, onednn_plan_conv},
     {OPS_LINEAR, FLOATS, ANY_LAYOUT, onednn_plan_linear},
     {OP_SET(REORDER), FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},

@@ -210,6 +210,25 @@ struct winograd_kernels {
                        float *du, int64_t row);
 };
 
+/* A sum over pixels of pairs of images. A pair has one value of each of two images; a block of
+ * channels has LINE pairs at each pixel. Distances are in values. */
+struct pair_sum {
+    int64_t pairs, rows, columns; /* of images; of pixels */
+    int64_t x_pair, x_row, x_pixel;
+    int64_t dy_pair, dy_row, dy_block; /* the pixels of a row are adjacent */
+};
+/* What is multiplied together: blocks of output channels, and input channels. */
+enum { WEIGHTS_BLOCKS = 2, WEIGHTS_ROWS = LINE / 2 };
+
+struct weights_kernels {
+    /* Makes pairs of n pixels of a and b, which are `step` values apart; b NULL: zeros. */
+    void (*pair)(int64_t n, int64_t step, const uint16_t *a, const uint16_t *b, uint16_t *to);
+    /* dw [+]= the sum of x[input channel] * dy[output channel]; dw has a row of output channels for
+     * each input channel, in blocks that are dw_block apart. */
+    void (*multiply)(const struct pair_sum *s, const uint16_t *x, const uint16_t *dy, bool add,
+                     float *dw, int64_t dw_block);
+};
+
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
@@ -218,6 +237,7 @@ struct cpu_kernels {
     const struct maxpool_kernels *maxpool[ELEMENTS];
     const struct mixed_kernels *mixed;
     const struct winograd_kernels *winograd;
+    const struct weights_kernels *weights; /* NULL: no instruction multiplies bf16 values */
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

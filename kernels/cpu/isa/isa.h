@@ -27,3 +27,4 @@ ISA_DECLARE(F16);
 ISA_DECLARE(BF16);
 extern const struct mixed_kernels ISA(mixed_kernels);
 extern const struct winograd_kernels ISA(winograd_kernels);
+extern const struct weights_kernels cpu_weights_kernels; /* AVX-512 with bf16 */

@@ -16,4 +16,7 @@ const struct cpu_kernels ISA(cpu_kernels) = {
     .maxpool = EACH_ELEMENT(maxpool_kernels),
     .mixed = &ISA(mixed_kernels),
     .winograd = &ISA(winograd_kernels),
+#if defined(__AVX512F__)
+    .weights = &cpu_weights_kernels,
+#endif
 };
