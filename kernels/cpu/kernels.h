@@ -173,13 +173,18 @@ struct maxpool_kernels {
  * channel of a block. Values at different points are `step` floats apart. */
 enum { WINOGRAD_OUT = 4, WINOGRAD_TILE = 6, WINOGRAD_POINTS = 36 };
 
-/* Tiles `first` to `first + count` of all images, which have rows x columns tiles each. */
+/* Tiles `first` to `first + count` of all squares, which have rows x columns tiles each. A square
+ * is some images with a pixel of zeros between neighbours. */
 struct winograd_tiles {
     int64_t height, width; /* of an image, in pixels */
     int64_t image;         /* floats from a block of channels to the same block of the next image */
+    int64_t images;        /* of a square */
     int64_t rows, columns;
-    int64_t pad[2]; /* the first tile begins so many pixels above and left of the image */
+    int64_t pad[2]; /* the first tile begins so many pixels above and left of the square */
     int64_t first, count;
+    /* The pixel in row r and column c is row_at[r] + column_at[c] floats after the first; there is
+     * none where one of them is negative. r and c begin at -pad. */
+    const int64_t *row_at, *column_at;
 };
 
 struct winograd_kernels {
