@@ -142,6 +142,12 @@ ALWAYS_INLINE void load_pixels(const struct winograd_tiles *t, const float *squa
     const vec zero = {0};
     if (are_pixels(row, column, side)) {
         const float *first = square + row[0] + column[0];
+        /* The pixels that the tile after the next one adds. */
+#pragma GCC unroll 6
+        for (int i = 0; i < side; i++)
+#pragma GCC unroll 4
+            for (int k = 0; k < OUT; k++)
+                __builtin_prefetch(first + (i * t->width + TILE + OUT + k) * VEC_LANES);
 #pragma GCC unroll 6
         for (int i = 0; i < side; i++)
 #pragma GCC unroll 6
