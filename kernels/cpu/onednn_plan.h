@@ -76,3 +76,7 @@ MUST_CHECK enum status onednn_plan_bind(struct onednn_plan *p, int arg, enum rol
 /* Makes the primitive of `pd` and its scratchpad, and sets plan->impl to the implementation's name.
  * Call once, after binding. */
 MUST_CHECK enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_t pd);
+
+/* Plans the gradient of the input of a bf16 convolution as a forward convolution.
+ * STATUS_UNSUPPORTED where that is impossible or slower. */
+op_planner onednn_plan_turned;
