@@ -1,7 +1,7 @@
 /* The formulas of the reference, one function per kind of operation.
  *
  * A formula gets every tensor as doubles in plain row-major order, whatever its type and layout.
- * plan.c unpacks inputs, clears tensors that are only written, and packs results. It rounds each
+ * ref.c unpacks inputs, clears tensors that are only written, and packs results. It rounds each
  * value as the tensor's description says. So a formula computes in double and does not round, with
  * two exceptions: it rounds a result from which it computes another result (ref_stored), and it
  * rounds the values of segments that have their own precision. A result may share memory with an
