@@ -69,6 +69,12 @@ static inline size_t cuda_align(size_t bytes)
 /* A tensor as a matrix (rows, channels). */
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
+/* The windows' tensors X (or DX) and Y (or DY), without attributes. */
+struct cu_pool cuda_pool_of(const struct tensor_desc *x, const struct tensor_desc *y);
+
+/* Where a batch norm's statistics are written. */
+struct cu_bn_statistics cuda_bn_statistics(const struct op_desc *d, void *const arg[ROLE_COUNT]);
+
 /* The function `seconds` of plans. Sets *seconds to the time in the plan file, or measures the time
  * (op_timer.h) if the file has none. The time is 0 for a kind that lowering does not compare
  * (put_attributes in op_seconds.c), on a deterministic device, if the file has no time and the
