@@ -393,12 +393,23 @@ enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
 
 bool file_first_line(const char *path, char *out, size_t size)
 {
+    return file_find_line(path, "", out, size);
+}
+
+bool file_find_line(const char *path, const char *begin, char *out, size_t size)
+{
     FILE *in = fopen(path, "re");
-    bool got = in && fgets(out, (int)size, in);
+    size_t n = strlen(begin);
+    bool got = false;
+    while (in && !got && fgets(out, (int)size, in))
+        got = strncmp(out, begin, n) == 0;
     if (in)
         fclose(in);
-    if (got)
-        out[strcspn(out, "\n")] = '\0';
+    if (got) {
+        size_t length = strcspn(out + n, "\n");
+        memmove(out, out + n, length);
+        out[length] = '\0';
+    }
     return got;
 }
 

@@ -95,5 +95,8 @@ MUST_CHECK enum status file_read(const char *path, size_t max, char **bytes, siz
  * the file cannot be read. */
 bool file_first_line(const char *path, char *out, size_t size);
 
+/* The same for the first line that begins with `begin`; `out` is the rest of that line. */
+bool file_find_line(const char *path, const char *begin, char *out, size_t size);
+
 /* snprintf into a path buffer; STATUS_INVALID for a path that does not fit. */
 MUST_CHECK enum status path_format(char *out, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);
