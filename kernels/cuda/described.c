@@ -1,12 +1,13 @@
-/* Opens a device from a description. */
-#include "kernels/cuda/described.h"
-
+/* A GPU that is described instead of present (kernels/gpu_description.h). The device plans as the
+ * device of a present GPU does: it chooses layouts and workspaces, and cuDNN's heuristics choose
+ * engines for the description. Nothing can be executed: memory has addresses but no contents,
+ * streams and events do nothing, and no call reaches the CUDA runtime. The time of a plan
+ * (op_seconds) is predicted (kernels/gpu_time.h). The lowering compares predicted times to decide
+ * which operations to fuse. Files of plans are neither read nor written. */
 #include "base/array.h"
 #include "config.h"
 #include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/traffic.h"
-#include "kernels/gpu_time.h"
 #include "kernels/module.h"
 
 #include <math.h>
@@ -193,18 +194,6 @@ static struct backend backend_of(const struct backend *cuda)
 }
 
 /* --- the device --- */
-
-double described_seconds(const struct op_plan *plan)
-{
-    struct traffic t;
-    double seconds = 0;
-    cuda_traffic(plan, &t);
-    for (int i = 0; i < t.n; i++)
-        seconds += gpu_time_of(cuda_device_of(plan->device)->described, &plan->desc, &t.kernel[i],
-                               NULL, NULL)
-                       .seconds;
-    return seconds;
-}
 
 cuda_described_entry ampscale_cuda_described;
 
