@@ -336,6 +336,13 @@ void atomic_file_abandon(struct atomic_file *f)
     unlink(f->temp);
 }
 
+enum status atomic_file_end(struct atomic_file *f, enum status st)
+{
+    st = st == STATUS_OK ? atomic_file_commit(f) : st;
+    atomic_file_abandon(f);
+    return st;
+}
+
 void atomic_file_sweep(const char *dir)
 {
     DIR *d = opendir(dir);

@@ -80,6 +80,9 @@ void atomic_file_begin_sync(struct atomic_file *f);
 MUST_CHECK enum status atomic_file_publish(struct atomic_file *f);
 void atomic_file_abandon(struct atomic_file *f);
 
+/* Commits the file if `st` is STATUS_OK, else abandons it; returns `st` or the commit's failure. */
+MUST_CHECK enum status atomic_file_end(struct atomic_file *f, enum status st);
+
 /* Removes the temporary files that killed processes have left in `dir`, and ignores errors. No
  * other process may be writing to the folder. */
 void atomic_file_sweep(const char *dir);
