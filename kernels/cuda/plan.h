@@ -82,19 +82,7 @@ struct cu_bn_statistics cuda_bn_statistics(const struct op_desc *d, void *const 
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds);
 
 /* Plan functions for the backend's records (see struct op_record). */
-op_planner cuda_plan_conv;
-op_planner cuda_plan_conv_fused;
-op_planner cuda_plan_linear;
-op_planner cuda_plan_bn;
-op_planner cuda_plan_bn_finalize;
-op_planner cuda_plan_bn_bwd_apply;
-op_planner cuda_plan_bn_pool;
-op_planner cuda_plan_pool;
-op_planner cuda_plan_avgpool;
-op_planner cuda_plan_elements;
-op_planner cuda_plan_dropout;
-op_planner cuda_plan_reorder;
-op_planner cuda_plan_normalize;
-op_planner cuda_plan_xent;
-op_planner cuda_plan_sgd;
-op_planner cuda_plan_scale;
+op_planner cuda_plan_conv, cuda_plan_conv_fused, cuda_plan_linear, cuda_plan_bn,
+    cuda_plan_bn_finalize, cuda_plan_bn_bwd_apply, cuda_plan_bn_pool, cuda_plan_pool,
+    cuda_plan_avgpool, cuda_plan_elements, cuda_plan_dropout, cuda_plan_reorder,
+    cuda_plan_normalize, cuda_plan_xent, cuda_plan_sgd, cuda_plan_scale;

@@ -12,7 +12,7 @@
 
 struct ref_plan {
     struct op_plan base;
-    void (*formula)(const struct ref_args *);
+    ref_formula *formula;
     struct op_roles roles;
     size_t offset[ROLE_COUNT];   /* offset of each tensor in the workspace, in doubles */
     size_t sync;                 /* offset of batch norm's sums over all ranks, in doubles */
@@ -189,7 +189,7 @@ static enum status copy_segments(struct ref_plan *p)
  * it is read and when it is written. So inputs may be unrounded, but results are rounded. The
  * workspace contains every tensor as doubles. */
 static enum status plan_formula(struct device *dev, const struct op_desc *desc,
-                                void (*formula)(const struct ref_args *), struct op_plan **plan)
+                                ref_formula *formula, struct op_plan **plan)
 {
     TRY(check_supported(desc));
     TRY(op_plan_new(dev, desc, sizeof(struct ref_plan), "ref", ref_execute, plan));
@@ -250,20 +250,20 @@ static bool ref_native(struct device *dev, enum dtype type)
 
 static enum status ref_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
-    static void (*const formula[OP_KIND_COUNT])(const struct ref_args *) = {
+    static ref_formula *const formula[OP_KIND_COUNT] = {
         [OP_CONV_FWD] = ref_conv_fwd,
         [OP_CONV_BWD_DATA] = ref_conv_bwd_data,
         [OP_CONV_BWD_WEIGHTS] = ref_conv_bwd_weights,
-        [OP_BN_FWD_TRAIN] = ref_bn_fwd_train,
-        [OP_BN_FWD_EVAL] = ref_bn_fwd_eval,
+        [OP_BN_FWD_TRAIN] = ref_bn_fwd,
+        [OP_BN_FWD_EVAL] = ref_bn_fwd,
         [OP_BN_BWD] = ref_bn_bwd,
         [OP_CONV_STATS_FWD] = ref_conv_stats_fwd,
         [OP_CONV_APPLY_BWD_WEIGHTS] = ref_conv_apply_bwd_weights,
         [OP_BN_FINALIZE] = ref_bn_finalize,
-        [OP_BN_APPLY] = ref_bn_apply,
+        [OP_BN_APPLY] = ref_bn_fwd,
         [OP_CONV_BWD_DATA_BN] = ref_conv_bwd_data_bn,
         [OP_BN_BWD_APPLY] = ref_bn_bwd_apply,
-        [OP_BN_STATISTICS] = ref_bn_statistics,
+        [OP_BN_STATISTICS] = ref_bn_fwd,
         [OP_BN_POOL_FWD] = ref_bn_pool_fwd,
         [OP_BN_POOL_BWD] = ref_bn_pool_bwd,
         [OP_RELU_FWD] = ref_relu_fwd,
@@ -272,13 +272,13 @@ static enum status ref_plan(struct device *dev, const struct op_desc *desc, stru
         [OP_ADD_STRIDED] = ref_add_strided,
         [OP_MAXPOOL_FWD] = ref_maxpool_fwd,
         [OP_MAXPOOL_BWD] = ref_maxpool_bwd,
-        [OP_AVGPOOL_FWD] = ref_avgpool_fwd,
-        [OP_AVGPOOL_BWD] = ref_avgpool_bwd,
+        [OP_AVGPOOL_FWD] = ref_avgpool,
+        [OP_AVGPOOL_BWD] = ref_avgpool,
         [OP_LINEAR_FWD] = ref_linear_fwd,
         [OP_LINEAR_BWD_DATA] = ref_linear_bwd_data,
         [OP_LINEAR_BWD_WEIGHTS] = ref_linear_bwd_weights,
-        [OP_DROPOUT_FWD] = ref_dropout_fwd,
-        [OP_DROPOUT_BWD] = ref_dropout_bwd,
+        [OP_DROPOUT_FWD] = ref_dropout,
+        [OP_DROPOUT_BWD] = ref_dropout,
         [OP_SOFTMAX_XENT] = ref_softmax_xent,
         [OP_SGD] = ref_sgd,
         [OP_CHECK_FINITE] = ref_check_finite,
