@@ -8,8 +8,6 @@
 #include "base/bar.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/folder.h"
-#include "base/json.h"
 #include "base/process.h"
 #include "base/stop.h"
 #include "base/text.h"

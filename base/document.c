@@ -5,6 +5,7 @@
 #include "base/digits.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/xml.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -112,7 +113,7 @@ static enum status assemble(const struct writer *w)
     if (records(&w->contents) > 1)
         w->format->overview(whole.out, &w->contents);
     fwrite(w->body.text, 1, w->body.size, whole.out);
-    w->format->end(whole.out);
+    fputs(w->format->end, whole.out);
     enum status st = text_stream_close(&whole);
     if (st == STATUS_OK)
         st = file_replace(w->path, whole.text, whole.size);
@@ -236,7 +237,7 @@ void writer_headline(struct writer *w, const char *fmt, ...)
     char clean[TEXT_MAX];
     FORMAT_CLEAN(clean, fmt);
     summarize(w, clean);
-    w->format->headline(w->out, clean);
+    markup(w->out, w->format->escape, w->format->headline, clean);
 }
 
 void writer_marked(struct writer *w, const char *what, const char *mark, const char *fmt, ...)
@@ -255,7 +256,7 @@ void writer_fold(struct writer *w, const char *fmt, ...)
 
 void writer_fold_end(struct writer *w)
 {
-    w->format->fold_end(w->out);
+    fputs(w->format->fold_end, w->out);
 }
 
 void writer_figure(struct writer *w, const char *path, const char *link, const char *caption)
@@ -270,7 +271,7 @@ void writer_paragraph(struct writer *w, const char *fmt, ...)
 {
     char clean[TEXT_MAX];
     FORMAT_CLEAN(clean, fmt);
-    w->format->paragraph(w->out, clean);
+    markup(w->out, w->format->escape, w->format->paragraph, clean);
 }
 
 void writer_code(struct writer *w, const char *text)

@@ -56,20 +56,20 @@ struct format {
     /* A list of the headings of levels 2 and 3, with links and summaries. */
     void (*overview)(FILE *out, const struct table *contents);
     void (*heading)(FILE *out, int level, const char *text, const char *id); /* level: 2 to 6 */
-    void (*paragraph)(FILE *out, const char *text);
-    void (*headline)(FILE *out, const char *text); /* a paragraph that stands out */
+    void (*escape)(FILE *out, const char *text);
+    const char *paragraph, *headline; /* forms (xml.h); a headline is a paragraph that stands out */
     /* A paragraph "<what>: <mark>. <text>"; the mark is coloured as a verdict is. */
     void (*marked)(FILE *out, const char *what, const char *mark, const char *text);
     /* What follows, up to fold_end, is hidden until the reader opens it. Folds are not nested. */
     void (*fold_begin)(FILE *out, const char *text, const char *id);
-    void (*fold_end)(FILE *out);
+    const char *fold_end;
     void (*code)(FILE *out, const char *text); /* lines, unchanged */
     void (*list)(FILE *out, const struct table *items);
     void (*table)(FILE *out, const struct table *t);
     /* `link` is the picture's path relative to the document's folder. */
     enum status (*figure)(FILE *out, const char *path, const char *link, const char *caption,
                           const char *id);
-    void (*end)(FILE *out);
+    const char *end;
 };
 
 extern const struct format format_markdown;

@@ -14,42 +14,29 @@ enum { PICTURE_MAX_BYTES = 32 << 20 };
 /* document.css, compiled in. */
 extern const unsigned char document_css[];
 
-static void element(FILE *out, const char *name, const char *text)
-{
-    fprintf(out, "<%s>", name);
-    xml_text(out, text);
-    fprintf(out, "</%s>\n", name);
-}
-
-/* Writes a link to a row of the contents. */
-static void write_link(FILE *out, char *const *row)
-{
-    fputs("<a href=\"#", out);
-    xml_text(out, row[CONTENTS_ID]);
-    fputs("\">", out);
-    xml_text(out, row[CONTENTS_TEXT]);
-    fputs("</a>", out);
-}
+/* A row of the contents: its level, its id and its text. */
+#define CONTENTS_LINK "<li class=\"level-%\"><a href=\"#%\">%</a>"
 
 static void write_contents(FILE *out, const struct table *contents)
 {
     fputs("<nav id=\"contents\" aria-label=\"Contents\">\n<strong>Contents</strong>\n<ul>\n", out);
     for (int i = 0; i < contents->n; i += contents->columns) {
-        fprintf(out, "<li class=\"level-%s\">", contents->text[i]);
-        write_link(out, &contents->text[i]);
-        fputs("</li>\n", out);
+        char *const *row = &contents->text[i];
+        markup(out, xml_text, CONTENTS_LINK "</li>\n", row[CONTENTS_LEVEL], row[CONTENTS_ID],
+               row[CONTENTS_TEXT]);
     }
     fputs("</ul>\n</nav>\n<a class=\"to-contents\" href=\"#contents\">Contents</a>\n", out);
 }
 
 static void begin(FILE *out, const char *title, const struct table *contents)
 {
-    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-          out);
-    element(out, "title", title);
+    markup(out, xml_text,
+           "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+           "<title>%</title>\n",
+           title);
     fprintf(out, "<style>\n%s</style>\n</head>\n<body>\n", (const char *)document_css);
-    element(out, "h1", title);
+    markup(out, xml_text, "<h1>%</h1>\n", title);
     write_contents(out, contents);
     fputs("<main>\n", out);
 }
@@ -61,60 +48,34 @@ static void overview(FILE *out, const struct table *contents)
         char *const *row = &contents->text[i];
         if (strcmp(row[CONTENTS_LEVEL], "2") != 0 && strcmp(row[CONTENTS_LEVEL], "3") != 0)
             continue;
-        fprintf(out, "<li class=\"level-%s\">", row[CONTENTS_LEVEL]);
-        write_link(out, row);
-        fputs(*row[CONTENTS_SUMMARY] ? ": " : "", out);
-        xml_text(out, row[CONTENTS_SUMMARY]);
-        fputs("</li>\n", out);
+        markup(out, xml_text, CONTENTS_LINK "%%</li>\n", row[CONTENTS_LEVEL], row[CONTENTS_ID],
+               row[CONTENTS_TEXT], *row[CONTENTS_SUMMARY] ? ": " : "", row[CONTENTS_SUMMARY]);
     }
     fputs("</ul>\n", out);
 }
 
 static void heading(FILE *out, int level, const char *text, const char *id)
 {
-    fprintf(out, "<h%d id=\"", level);
-    xml_text(out, id);
-    fputs("\">", out);
-    xml_text(out, text);
+    fprintf(out, "<h%d", level);
+    markup(out, xml_text, " id=\"%\">%", id, text);
     fprintf(out, "</h%d>\n", level);
-}
-
-static void paragraph(FILE *out, const char *text)
-{
-    element(out, "p", text);
-}
-
-static void headline(FILE *out, const char *text)
-{
-    fputs("<p class=\"headline\">", out);
-    xml_text(out, text);
-    fputs("</p>\n", out);
 }
 
 static void fold_begin(FILE *out, const char *text, const char *id)
 {
-    fputs("<details id=\"", out);
-    xml_text(out, id);
-    fputs("\"><summary>", out);
-    xml_text(out, text);
-    fputs("</summary>\n", out);
-}
-
-static void fold_end(FILE *out)
-{
-    fputs("</details>\n", out);
+    markup(out, xml_text, "<details id=\"%\"><summary>%</summary>\n", id, text);
 }
 
 static void code(FILE *out, const char *text)
 {
-    element(out, "pre", text);
+    markup(out, xml_text, "<pre>%</pre>\n", text);
 }
 
 static void list(FILE *out, const struct table *items)
 {
     fputs("<ul>\n", out);
     for (int i = 0; i < items->n; i++)
-        element(out, "li", items->text[i]);
+        markup(out, xml_text, "<li>%</li>\n", items->text[i]);
     fputs("</ul>\n", out);
 }
 
@@ -163,13 +124,8 @@ static const char *tone_of(const char *text)
 
 static void marked(FILE *out, const char *what, const char *mark, const char *text)
 {
-    fputs("<p class=\"marked\">", out);
-    xml_text(out, what);
-    fprintf(out, ": <strong class=\"verdict%s\">", tone_of(mark));
-    xml_text(out, mark);
-    fputs("</strong>. ", out);
-    xml_text(out, text);
-    fputs("</p>\n", out);
+    markup(out, xml_text, "<p class=\"marked\">%: <strong class=\"verdict%\">%</strong>. %</p>\n",
+           what, tone_of(mark), mark, text);
 }
 
 /* Writes a name that may be broken after each dash. */
@@ -229,8 +185,7 @@ static void write_headings(FILE *out, const struct table *t)
                 : c.number          ? " class=\"number\""
                 : c.extra           ? " class=\"extra\""
                                     : "");
-        xml_text(out, c.text);
-        fputs("</th>", out);
+        markup(out, xml_text, "%</th>", c.text);
     }
     fputs("</tr></thead>\n", out);
 }
@@ -288,38 +243,28 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     size_t size, n = strlen(path);
     bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;
     TRY(file_read(path, PICTURE_MAX_BYTES, &bytes, &size));
-    fputs("<figure id=\"", out);
-    xml_text(out, id);
-    fputs("\"><label class=\"zoom\" title=\"Enlarge or reduce\"><input type=\"checkbox\" "
-          "aria-label=\"Enlarge: ",
-          out);
-    xml_text(out, caption);
-    fputs("\"><span><img alt=\"", out);
-    xml_text(out, caption);
-    fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
+    markup(out, xml_text,
+           "<figure id=\"%\"><label class=\"zoom\" title=\"Enlarge or reduce\"><input "
+           "type=\"checkbox\" aria-label=\"Enlarge: %\"><span><img alt=\"%\" "
+           "src=\"data:image/%;base64,",
+           id, caption, caption, svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    fputs("\"></span></label><figcaption>", out);
-    xml_text(out, caption);
-    fputs("</figcaption></figure>\n", out);
+    markup(out, xml_text, "\"></span></label><figcaption>%</figcaption></figure>\n", caption);
     free(bytes);
     return STATUS_OK;
-}
-
-static void end(FILE *out)
-{
-    fputs("</main>\n</body>\n</html>\n", out);
 }
 
 const struct format format_html = {.begin = begin,
                                    .overview = overview,
                                    .heading = heading,
-                                   .paragraph = paragraph,
-                                   .headline = headline,
+                                   .escape = xml_text,
+                                   .paragraph = "<p>%</p>\n",
+                                   .headline = "<p class=\"headline\">%</p>\n",
                                    .marked = marked,
                                    .fold_begin = fold_begin,
-                                   .fold_end = fold_end,
+                                   .fold_end = "</details>\n",
                                    .code = code,
                                    .list = list,
                                    .table = table,
                                    .figure = figure,
-                                   .end = end};
+                                   .end = "</main>\n</body>\n</html>\n"};

@@ -17,9 +17,7 @@ static void escape(FILE *out, const char *text)
 static void begin(FILE *out, const char *title, const struct table *contents)
 {
     (void)contents;
-    fputs("# ", out);
-    escape(out, title);
-    fputs("\n", out);
+    markup(out, escape, "# %\n", title);
 }
 
 /* GitHub's links to headings. */
@@ -31,12 +29,9 @@ static void overview(FILE *out, const struct table *contents)
         bool record = strcmp(row[CONTENTS_LEVEL], "3") == 0;
         if (!record && strcmp(row[CONTENTS_LEVEL], "2") != 0)
             continue;
-        fputs(record ? "  - [" : "- [", out);
-        escape(out, row[CONTENTS_TEXT]);
-        fprintf(out, "](#%s)", row[CONTENTS_ID]);
-        fputs(*row[CONTENTS_SUMMARY] ? ": " : "", out);
-        escape(out, row[CONTENTS_SUMMARY]);
-        fputc('\n', out);
+        markup(out, escape, record ? "  - [%]" : "- [%]", row[CONTENTS_TEXT]);
+        fprintf(out, "(#%s)", row[CONTENTS_ID]);
+        markup(out, escape, *row[CONTENTS_SUMMARY] ? ": %\n" : "%\n", row[CONTENTS_SUMMARY]);
     }
 }
 
@@ -46,48 +41,19 @@ static void heading(FILE *out, int level, const char *text, const char *id)
     fputc('\n', out);
     for (int i = 0; i < level; i++)
         fputc('#', out);
-    fputc(' ', out);
-    escape(out, text);
-    fputc('\n', out);
-}
-
-static void paragraph(FILE *out, const char *text)
-{
-    fputc('\n', out);
-    escape(out, text);
-    fputc('\n', out);
-}
-
-static void headline(FILE *out, const char *text)
-{
-    fputs("\n**", out);
-    escape(out, text);
-    fputs("**\n", out);
+    markup(out, escape, " %\n", text);
 }
 
 static void marked(FILE *out, const char *what, const char *mark, const char *text)
 {
-    fputs("\n", out);
-    escape(out, what);
-    fputs(": **", out);
-    escape(out, mark);
-    fputs("**. ", out);
-    escape(out, text);
-    fputc('\n', out);
+    markup(out, escape, "\n%: **%**. %\n", what, mark, text);
 }
 
 /* The line is HTML. The empty lines let the Markdown begin and end. */
 static void fold_begin(FILE *out, const char *text, const char *id)
 {
     (void)id;
-    fputs("\n<details>\n<summary>", out);
-    xml_text(out, text);
-    fputs("</summary>\n", out);
-}
-
-static void fold_end(FILE *out)
-{
-    fputs("\n</details>\n", out);
+    markup(out, xml_text, "\n<details>\n<summary>%</summary>\n", text);
 }
 
 static void code(FILE *out, const char *text)
@@ -98,11 +64,8 @@ static void code(FILE *out, const char *text)
 static void list(FILE *out, const struct table *items)
 {
     fputc('\n', out);
-    for (int i = 0; i < items->n; i++) {
-        fputs("- ", out);
-        escape(out, items->text[i]);
-        fputc('\n', out);
-    }
+    for (int i = 0; i < items->n; i++)
+        markup(out, escape, "- %\n", items->text[i]);
 }
 
 static void table(FILE *out, const struct table *t)
@@ -110,9 +73,7 @@ static void table(FILE *out, const struct table *t)
     fputc('\n', out);
     for (int i = 0; i < t->n; i++) {
         const char *text = t->text[i];
-        fputs("| ", out);
-        escape(out, i < t->columns ? column_of(text).text : text);
-        fputc(' ', out);
+        markup(out, escape, "| % ", i < t->columns ? column_of(text).text : text);
         if (i % t->columns != t->columns - 1)
             continue;
         fputs("|\n", out);
@@ -127,33 +88,25 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
 {
     (void)path;
     (void)id;
-    fputs("\n![", out);
-    escape(out, caption);
-    fputs("](<", out);
+    markup(out, escape, "\n![%](<", caption);
     for (const char *c = link; *c; c++)
         fprintf(out, *c < ' ' || *c > '~' || strchr("<>%", *c) ? "%%%02X" : "%c",
                 (unsigned char)*c);
-    fputs(">)\n\n*", out);
-    escape(out, caption);
-    fputs("*\n", out);
+    markup(out, escape, ">)\n\n*%*\n", caption);
     return STATUS_OK;
-}
-
-static void end(FILE *out)
-{
-    (void)out;
 }
 
 const struct format format_markdown = {.begin = begin,
                                        .overview = overview,
                                        .heading = heading,
-                                       .paragraph = paragraph,
-                                       .headline = headline,
+                                       .escape = escape,
+                                       .paragraph = "\n%\n",
+                                       .headline = "\n**%**\n",
                                        .marked = marked,
                                        .fold_begin = fold_begin,
-                                       .fold_end = fold_end,
+                                       .fold_end = "\n</details>\n",
                                        .code = code,
                                        .list = list,
                                        .table = table,
                                        .figure = figure,
-                                       .end = end};
+                                       .end = ""};

@@ -336,6 +336,13 @@ void atomic_file_abandon(struct atomic_file *f)
     unlink(f->temp);
 }
 
+enum status atomic_file_end(struct atomic_file *f, enum status st)
+{
+    st = st == STATUS_OK ? atomic_file_commit(f) : st;
+    atomic_file_abandon(f);
+    return st;
+}
+
 void atomic_file_sweep(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -393,12 +400,23 @@ enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
 
 bool file_first_line(const char *path, char *out, size_t size)
 {
+    return file_find_line(path, "", out, size);
+}
+
+bool file_find_line(const char *path, const char *begin, char *out, size_t size)
+{
     FILE *in = fopen(path, "re");
-    bool got = in && fgets(out, (int)size, in);
+    size_t n = strlen(begin);
+    bool got = false;
+    while (in && !got && fgets(out, (int)size, in))
+        got = strncmp(out, begin, n) == 0;
     if (in)
         fclose(in);
-    if (got)
-        out[strcspn(out, "\n")] = '\0';
+    if (got) {
+        size_t length = strcspn(out + n, "\n");
+        memmove(out, out + n, length);
+        out[length] = '\0';
+    }
     return got;
 }
 

@@ -80,6 +80,9 @@ void atomic_file_begin_sync(struct atomic_file *f);
 MUST_CHECK enum status atomic_file_publish(struct atomic_file *f);
 void atomic_file_abandon(struct atomic_file *f);
 
+/* Commits the file if `st` is STATUS_OK, else abandons it; returns `st` or the commit's failure. */
+MUST_CHECK enum status atomic_file_end(struct atomic_file *f, enum status st);
+
 /* Removes the temporary files that killed processes have left in `dir`, and ignores errors. No
  * other process may be writing to the folder. */
 void atomic_file_sweep(const char *dir);
@@ -94,6 +97,9 @@ MUST_CHECK enum status file_read(const char *path, size_t max, char **bytes, siz
 /* Reads the first line of a small system file, such as those of /sys, without its newline; false if
  * the file cannot be read. */
 bool file_first_line(const char *path, char *out, size_t size);
+
+/* The same for the first line that begins with `begin`; `out` is the rest of that line. */
+bool file_find_line(const char *path, const char *begin, char *out, size_t size);
 
 /* snprintf into a path buffer; STATUS_INVALID for a path that does not fit. */
 MUST_CHECK enum status path_format(char *out, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);

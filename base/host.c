@@ -87,18 +87,12 @@ double host_quota(const char *root)
 /* Version 2 counts microseconds as "throttled_usec", version 1 nanoseconds as "throttled_time". */
 static void add_throttled(const char *group, double *sum)
 {
-    char path[2 * PATH_MAX + 16], line[128];
-    double count;
+    char path[2 * PATH_MAX + 16], count[128];
     snprintf(path, sizeof path, "%s/cpu.stat", group);
-    FILE *in = fopen(path, "re");
-    while (in && fgets(line, sizeof line, in)) {
-        if (sscanf(line, "throttled_usec %lf", &count) == 1)
-            *sum += 1e-6 * count;
-        else if (sscanf(line, "throttled_time %lf", &count) == 1)
-            *sum += 1e-9 * count;
-    }
-    if (in)
-        fclose(in);
+    if (file_find_line(path, "throttled_usec ", count, sizeof count))
+        *sum += 1e-6 * strtod(count, NULL);
+    else if (file_find_line(path, "throttled_time ", count, sizeof count))
+        *sum += 1e-9 * strtod(count, NULL);
 }
 
 double host_throttled_s(const char *root)
@@ -134,20 +128,9 @@ bool host_oversubscribed(int threads, char *out, size_t size)
 
 void host_cpu_name(char *out, size_t size)
 {
-    snprintf(out, size, "unknown processor");
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    if (!in)
-        return;
     char line[512];
-    while (fgets(line, sizeof line, in)) {
-        char *value = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-        if (value) {
-            value[strcspn(value, "\n")] = '\0';
-            snprintf(out, size, "%s", value + 2);
-            break;
-        }
-    }
-    fclose(in);
+    bool known = file_find_line("/proc/cpuinfo", "model name\t: ", line, sizeof line);
+    snprintf(out, size, "%s", known ? line : "unknown processor");
 }
 
 enum status host_free_port(bool loopback, int *port)

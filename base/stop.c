@@ -54,6 +54,12 @@ const char *stop_signal_str(int signo)
                               : strsignal(signo);
 }
 
+enum status stop_status(int signo)
+{
+    return signo ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signo))
+                 : STATUS_OK;
+}
+
 const char *stop_requested(void)
 {
     return arrived ? stop_signal_str(arrived) : NULL;
@@ -61,6 +67,5 @@ const char *stop_requested(void)
 
 enum status stop_check(void)
 {
-    const char *signal = stop_requested();
-    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", signal) : STATUS_OK;
+    return stop_status(arrived);
 }

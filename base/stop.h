@@ -21,6 +21,9 @@ bool stop_was_paused(void);
 /* The name of a stop signal, such as "SIGINT". */
 const char *stop_signal_str(int signo);
 
+/* Returns STATUS_INTERRUPTED for a stop signal, which the message names; STATUS_OK for 0. */
+MUST_CHECK enum status stop_status(int signo);
+
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);
 

@@ -1,8 +1,21 @@
 /* Escapes text for XML and HTML. */
 #include "base/xml.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+
+void markup(FILE *out, void (*escape)(FILE *out, const char *text), const char *form, ...)
+{
+    va_list ap;
+    va_start(ap, form);
+    for (; *form; form++)
+        if (*form == '%')
+            escape(out, va_arg(ap, const char *));
+        else
+            fputc(*form, out);
+    va_end(ap);
+}
 
 static bool noncharacter(const char *text)
 {

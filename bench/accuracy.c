@@ -6,6 +6,7 @@
 #include "base/folder.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "bench/record.h"
 #include "bench/train_child.h"
@@ -358,7 +359,7 @@ static enum status train_rows(struct accuracy *a)
         json_t *record;
         if (i >= n && (!row->ladder.cut || !isnan(row->top1)))
             continue;
-        TRY(train_child_interrupted(process_signals_received(&a->work.signals)));
+        TRY(stop_status(process_signals_received(&a->work.signals)));
         a->work.budget.after = i < n ? n - 1 - i : 0;
         TRY(train_row(a, row));
         TRY(accuracy_json(a, &record));

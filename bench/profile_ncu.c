@@ -69,9 +69,7 @@ static enum status ncu_process(const struct ncu_config *c, const struct words *w
                                           .limit_s = limit_s,
                                           .grace_s = GRACE_SECONDS};
     TRY(process_run(&config, end));
-    if (end->received)
-        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end->received));
-    return STATUS_OK;
+    return stop_status(end->received);
 }
 
 static enum status read_output(const struct ncu_config *c, const char *name, char **text)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -242,7 +243,7 @@ static enum status open_rows(struct throughput *t)
 static enum status take_turn(struct throughput *t, const struct throughput_turn *turn, int after)
 {
     json_t *record;
-    TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
+    TRY(stop_status(process_signals_received(&t->work.signals)));
     t->work.budget.after = after;
     TRY(throughput_take(t, turn));
     TRY(throughput_json(t, &record));

@@ -245,12 +245,6 @@ static void take_device(struct train_work *w, const struct run *run, struct trai
 
 /* --- runs --- */
 
-enum status train_child_interrupted(int signal)
-{
-    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signal))
-                  : STATUS_OK;
-}
-
 static enum status run_child(const struct train_work *w, const struct words *command,
                              const char *log, int64_t limit_s, struct process_end *end)
 {
@@ -260,7 +254,7 @@ static enum status run_child(const struct train_work *w, const struct words *com
                                      .limit_s = limit_s,
                                      .grace_s = GRACE_SECONDS};
     TRY(process_run(&c, end));
-    return train_child_interrupted(end->received);
+    return stop_status(end->received);
 }
 
 /* Sets `log` to the name of the log of a run that starts now. */

@@ -162,7 +162,3 @@ MUST_CHECK enum status train_work_measure(struct train_work *w, const struct wor
                                           const char *name, const char *group, const char *key,
                                           struct train_ladder *ladder, double *value,
                                           char why[TRAIN_WHY_SIZE]);
-
-/* Fails with STATUS_INTERRUPTED and the name of the signal in the message. Returns STATUS_OK if
- * `signal` is 0. */
-MUST_CHECK enum status train_child_interrupted(int signal);

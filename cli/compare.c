@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include "base/json.h"
-#include "base/text.h"
 #include "compare/compare.h"
 #include "compare/compare_formats.h"
 #include "compare/history.h"

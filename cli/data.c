@@ -3,7 +3,7 @@
 #include "base/host.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "input/scan_folder.h"
+#include "input/scan.h"
 #include "input/synth.h"
 
 #include <stdio.h>

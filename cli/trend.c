@@ -1,6 +1,7 @@
 /* ampscale trend: reports when the speed of a configuration in a history changed permanently. */
 #include "compare/trend.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
@@ -63,7 +64,7 @@ static enum status draw(const struct trend *t, const struct trend_args *a)
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/trend.json", a->out));
     TRY(dir_make(a->out));
-    TRY(trend_write(t, path));
+    TRY(json_write(trend_json(t), path, JSON_EXACT));
     return picture_draw(path, a->out, &a->pictures, a->json);
 }
 
@@ -91,7 +92,7 @@ static enum status trend(struct trend_args *a)
                    "sorted, and each run counts once",
                    a->dir, h.unordered ? "not " : "", (long long)h.repeated);
     if (a->json)
-        CHECK(trend_print_json(&t, stdout));
+        CHECK(json_print(trend_json(&t), stdout, JSON_EXACT));
     else
         trend_print(&t, stdout);
     if (a->out)

@@ -98,7 +98,7 @@ endif()
 set(AMPSCALE_CUDA_SOURCES "")
 foreach(name backend conv_problem described device matmul memory op_bn op_bn_fused op_bn_pool op_conv
         op_conv_fused
-        op_elements op_linear op_loss op_pool op_reorder op_scaler op_seconds op_sgd op_timer plan
+        op_elements op_linear op_loss op_pool op_reorder op_seconds op_sgd op_timer plan
         plan_cache plan_file stream traffic)
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()

@@ -239,19 +239,9 @@ static json_t *series_json(const void *trend, int64_t i)
                      json_list(s->n, point_json, s), "steps", json_list(s->n_steps, step_json, s));
 }
 
-static json_t *trend_json(const struct trend *t)
+json_t *trend_json(const struct trend *t)
 {
     return json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA,
                      "alpha", t->alpha, "threshold", t->threshold, "series",
                      json_list(t->n, series_json, t));
-}
-
-enum status trend_write(const struct trend *t, const char *path)
-{
-    return json_write(trend_json(t), path, JSON_EXACT);
-}
-
-enum status trend_print_json(const struct trend *t, FILE *out)
-{
-    return json_print(trend_json(t), out, JSON_EXACT);
 }

@@ -84,11 +84,10 @@ void trend_free(struct trend *t); /* does nothing for a zeroed struct */
 /* Prints a line for each series and each step. */
 void trend_print(const struct trend *t, FILE *out);
 
-/* Writes a file, completely or not at all: {"record": "trend", "schema": 1, "alpha", "threshold",
- * "series": [{"name", "metric", "unit", "better": "higher" or "lower", "points": [{"time_s",
- * "commit", "value", "runs", "accepted"}], "steps": [{"point", "time_s", "commit", "ratio", "low",
- * "high", "p", "worse", "taken_back"}]}]}. Points are counted from 0. A number that is infinite or
- * not known is null. */
+/* Returns a new object, to print or write as JSON_EXACT; NULL if there is no memory: {"record":
+ * "trend", "schema": 1, "alpha", "threshold", "series": [{"name", "metric", "unit", "better":
+ * "higher" or "lower", "points": [{"time_s", "commit", "value", "runs", "accepted"}], "steps":
+ * [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse", "taken_back"}]}]}. Points
+ * are counted from 0. A number that is infinite or not known is null. */
 enum { TREND_SCHEMA = 1 };
-MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
-MUST_CHECK enum status trend_print_json(const struct trend *t, FILE *out);
+json_t *trend_json(const struct trend *t);

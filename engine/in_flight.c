@@ -58,30 +58,18 @@ enum status in_flight_open(struct engine *e)
     return STATUS_OK;
 }
 
-static void free_host(struct device *dev, void *mem)
-{
-    if (mem)
-        dev->backend->free_host(dev, mem);
-}
-
-static void close_event(const struct backend *b, struct event *e)
-{
-    if (e)
-        b->event_close(e);
-}
-
 static void close_step(struct engine *e, struct in_flight *f)
 {
     const struct backend *b = e->config.devices->backend;
     for (int i = 0; i < e->n; i++) {
-        free_host(e->replica[i].dev, f->given[i]);
-        free_host(e->replica[i].dev, f->partner[i]);
-        free_host(e->replica[i].dev, f->metrics[i]);
-        close_event(b, f->done[i]);
+        b->free_host(e->replica[i].dev, f->given[i]);
+        b->free_host(e->replica[i].dev, f->partner[i]);
+        b->free_host(e->replica[i].dev, f->metrics[i]);
+        b->event_close(f->done[i]);
     }
-    free_host(e->replica[0].dev, f->outcome);
+    b->free_host(e->replica[0].dev, f->outcome);
     for (int i = 0; f->mark && i < count_marks(e); i++)
-        close_event(b, f->mark[i]);
+        b->event_close(f->mark[i]);
     free(f->mark);
 }
 
@@ -92,7 +80,7 @@ void in_flight_close(struct engine *e)
         close_step(e, &e->in_flight[k]);
     for (int i = 0; i < e->n; i++)
         for (int k = 0; k <= ENGINE_HOLDS; k++)
-            close_event(b, e->read[i][k]);
+            b->event_close(e->read[i][k]);
 }
 
 static void metrics_add(struct loss_metrics *sum, const struct loss_metrics *m)

@@ -44,10 +44,7 @@ const char *export_name(const struct export_options *o, const struct run *run)
 
 enum status export_put(const struct export_options *o, struct atomic_file *f)
 {
-    enum status st = o->proceed ? o->proceed() : STATUS_OK;
-    if (st == STATUS_OK)
-        st = atomic_file_commit(f);
-    atomic_file_abandon(f);
+    enum status st = atomic_file_end(f, o->proceed ? o->proceed() : STATUS_OK);
     if (st == STATUS_OK)
         text_print(o->written, "%s", f->path);
     return st;

@@ -2,7 +2,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/words.h"
-#include "input/image_name.h"
+#include "input/image_files.h"
 #include "input/shards.h"
 
 #include <dirent.h>

@@ -1,10 +1,15 @@
-/* Decodes every file of a data set once. */
+/* Decodes every file of a data set once, and prints what both splits contain and their problems. */
 #include "input/scan.h"
 
 #include "base/array.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "input/sample.h"
+#include "input/synth.h"
 #include "input/workers.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,4 +151,189 @@ void scan_free(struct scan_report *r)
         free(r->bad[i].reason);
     free(r->bad);
     free(r);
+}
+
+/* --- both splits of a folder --- */
+
+/* The results of both splits, and the problems found, each described in a sentence. */
+struct findings {
+    struct dataset *data[2];
+    struct scan_report *report[2];
+    json_t *problems;
+};
+
+static const char *const splits[2] = {"train", "val"};
+
+/* If `st` is STATUS_DATA (missing or damaged data), adds its message to the problems and succeeds.
+ * Returns any other failure, which ends the scan. */
+static enum status note(struct findings *f, enum status st)
+{
+    return st == STATUS_DATA ? json_add(f->problems, json_string(status_message())) : st;
+}
+
+/* Adds one problem for each format that this build cannot decode, with the number of files. */
+static enum status note_formats(struct findings *f, int split)
+{
+    const struct scan_report *r = f->report[split];
+    for (int k = 0; k < IMAGE_FORMATS; k++) {
+        enum image_format format = (enum image_format)k;
+        const char *lacks = image_format_lacks(format);
+        if (lacks && r->format[k] > 0)
+            TRY(note(f, status_fail(STATUS_DATA,
+                                    "%" PRId64 " %s file%s of '%s' cannot be read: this build has "
+                                    "no %s; install %s-dev and build again",
+                                    r->format[k], image_format_str(format),
+                                    r->format[k] == 1 ? "" : "s", f->data[split]->name, lacks,
+                                    lacks)));
+    }
+    return STATUS_OK;
+}
+
+static enum status look(const char *dir, int workers, struct bar *bar, struct findings *f)
+{
+    TRY(json_new(&f->problems, "[]"));
+    if (!path_exists(dir))
+        return status_fail(STATUS_DATA, "there is no folder '%s'", dir);
+    TRY(note(f, synth_check_complete(dir)));
+    for (int s = 0; s < 2; s++)
+        TRY(note(f, dataset_open(dir, splits[s], &f->data[s])));
+    if (f->data[0] && f->data[1])
+        TRY(note(f, dataset_check_pair(f->data[0], f->data[1])));
+    if (f->data[0] || f->data[1])
+        dataset_warn(f->data[0] ? f->data[0] : f->data[1], stderr);
+    for (int s = 0; s < 2; s++)
+        if (f->data[s]) {
+            TRY(scan_run(f->data[s], workers, bar, &f->report[s]));
+            TRY(note_formats(f, s));
+        }
+    return STATUS_OK;
+}
+
+static bool all_well(const struct findings *f)
+{
+    bool well = json_array_size(f->problems) == 0;
+    for (int s = 0; s < 2; s++)
+        well = well && f->report[s] && f->report[s]->n_bad == 0;
+    return well;
+}
+
+static void print_range(FILE *out, const char *name, struct scan_range r, const char *unit)
+{
+    fprintf(out, "  %-18s %" PRId64 " .. %" PRId64 " .. %" PRId64 "%s\n", name, r.min, r.median,
+            r.max, unit);
+}
+
+static void print_split(FILE *out, const struct dataset *d, const struct scan_report *r)
+{
+    text_print(out, "%s: %d class%s, %" PRId64 " image%s, %.1f MB", d->name, d->classes,
+               d->classes == 1 ? "" : "es", r->images, r->images == 1 ? "" : "s",
+               (double)r->bytes / 1e6);
+    fputs("                     min .. median .. max\n", out);
+    print_range(out, "images per class", r->per_class, "");
+    print_range(out, "width", r->width, " px");
+    print_range(out, "height", r->height, " px");
+    print_range(out, "file size", r->sizes, " bytes");
+    fputs("  ", out);
+    for (int k = IMAGE_JPEG; k < IMAGE_FORMATS; k++)
+        fprintf(out, "%s %" PRId64 ", ", image_format_str((enum image_format)k), r->format[k]);
+    fprintf(out,
+            "grayscale %" PRId64 ", CMYK %" PRId64 ", progressive %" PRId64 ", bad %" PRId64 "\n",
+            r->gray, r->cmyk, r->progressive, r->n_bad);
+    for (int64_t i = 0; i < r->n_bad; i++)
+        text_print(out, "  bad: %s/%s: %s", d->root, dataset_path(d, r->bad[i].sample),
+                   r->bad[i].reason);
+}
+
+static void print_text(const struct findings *f, FILE *out)
+{
+    for (int s = 0; s < 2; s++)
+        if (f->report[s])
+            print_split(out, f->data[s], f->report[s]);
+    for (size_t i = 0; i < json_array_size(f->problems); i++)
+        text_print(out, "problem: %s", json_string_value(json_array_get(f->problems, i)));
+    if (all_well(f))
+        fputs(f->data[0]->classes > 1 ? "all is well\n"
+                                      : "nothing is missing or corrupt, but see the warning\n",
+              out);
+}
+
+static json_t *range_json(struct scan_range r)
+{
+    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)r.min, "median", (json_int_t)r.median,
+                     "max", (json_int_t)r.max);
+}
+
+/* Returns a file name as JSON. If the name is not valid UTF-8, replaces its bytes that are not
+ * ASCII. */
+static json_t *path_json(const char *path)
+{
+    json_t *text = json_string(path);
+    if (text)
+        return text;
+    char ascii[4096];
+    snprintf(ascii, sizeof ascii, "%s", path);
+    for (char *p = ascii; *p; p++)
+        if ((unsigned char)*p >= 128)
+            *p = '?';
+    return json_string(ascii);
+}
+
+static enum status split_json(const struct dataset *d, const struct scan_report *r, json_t **out)
+{
+    json_t *bad, *formats;
+    TRY(json_new(out, "{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:{}, s:I, s:I, s:I, s:[]}", "classes",
+                 d->classes, "images", (json_int_t)r->images, "bytes", (json_int_t)r->bytes,
+                 "images_per_class", range_json(r->per_class), "width", range_json(r->width),
+                 "height", range_json(r->height), "file_bytes", range_json(r->sizes), "formats",
+                 "grayscale", (json_int_t)r->gray, "cmyk", (json_int_t)r->cmyk, "progressive",
+                 (json_int_t)r->progressive, "bad"));
+    formats = json_object_get(*out, "formats");
+    for (int k = 0; k < IMAGE_FORMATS; k++)
+        TRY(json_put(formats, image_format_str((enum image_format)k), json_integer(r->format[k])));
+    bad = json_object_get(*out, "bad");
+    for (int64_t i = 0; i < r->n_bad; i++)
+        TRY(json_add(bad,
+                     json_pack("{s:o, s:o}", "path", path_json(dataset_path(d, r->bad[i].sample)),
+                               "reason", path_json(r->bad[i].reason))));
+    return STATUS_OK;
+}
+
+static enum status print_json(const char *dir, const struct findings *f, FILE *out)
+{
+    enum status st;
+    json_t *root, *split;
+    TRY(json_new(&root, "{s:o, s:b, s:O}", "dir", path_json(dir), "ok", (int)all_well(f),
+                 "problems", f->problems));
+    for (int s = 0; s < 2; s++) {
+        if (!f->report[s])
+            continue;
+        st = split_json(f->data[s], f->report[s], &split);
+        CHECK(split ? json_put(root, splits[s], split) : st);
+        CHECK(st);
+    }
+    st = json_print(json_incref(root), out, JSON_INDENT(2));
+done:
+    json_decref(root);
+    return st;
+}
+
+enum status scan_folder(const char *dir, int workers, struct bar *bar, bool json, FILE *out,
+                        bool *sound)
+{
+    struct findings f = {0};
+    enum status st;
+    *sound = false;
+    CHECK(look(dir, workers, bar, &f));
+    *sound = all_well(&f);
+    if (json)
+        CHECK(print_json(dir, &f, out));
+    else
+        print_text(&f, out);
+done:
+    for (int s = 0; s < 2; s++) {
+        scan_free(f.report[s]);
+        dataset_free(f.data[s]);
+    }
+    json_decref(f.problems);
+    return st;
 }

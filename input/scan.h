@@ -6,7 +6,9 @@
 #include "input/dataset.h"
 #include "input/decode.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct scan_range {
     int64_t min, median, max;
@@ -33,3 +35,10 @@ struct scan_report {
 MUST_CHECK enum status scan_run(const struct dataset *data, int workers, struct bar *bar,
                                 struct scan_report **out);
 void scan_free(struct scan_report *r); /* NULL is fine */
+
+/* Decodes every image of DIR/train and DIR/val with `workers` threads and prints their properties
+ * to `out`, as text or as one JSON object. *sound becomes true if nothing is missing or damaged.
+ * STATUS_DATA if the folder does not exist. `bar` shows the number of images of a split; it may be
+ * NULL. */
+MUST_CHECK enum status scan_folder(const char *dir, int workers, struct bar *bar, bool json,
+                                   FILE *out, bool *sound);

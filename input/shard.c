@@ -3,7 +3,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "input/image_name.h"
+#include "input/image_files.h"
 #include "input/tar.h"
 
 #include <ctype.h>

@@ -4,7 +4,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/folder.h"
-#include "input/image_name.h"
+#include "input/image_files.h"
 #include "input/shard.h"
 #include "input/tar.h"
 #include "input/workers.h"

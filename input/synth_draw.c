@@ -70,14 +70,14 @@ static void draw_object_pixel(struct canvas *k, const struct object *o, int x, i
     static const struct colour ink[] = {[INK_BLACK] = {{0, 0, 0}}, [INK_WHITE] = {{255, 255, 255}}};
     double dx = (x + 0.5 - o->centre.x) / o->radius, dy = (y + 0.5 - o->centre.y) / o->radius;
     double u = o->turn.x * dx + o->turn.y * dy, v = o->turn.x * dy - o->turn.y * dx;
-    double px = 1 / o->radius, edge = o->kind.shape->at(u, v);
+    double px = 1 / o->radius, edge = synth_edge(&o->kind, u, v);
     double cover = synth_step(-edge, px);
     const struct synth_mark *mark = o->kind.mark;
     if (mark->hole)
         cover *= synth_step(synth_length(u, v) - 0.3, px);
     if (cover <= 0)
         return;
-    double t = o->kind.texture->at(u, v, px);
+    double t = synth_fill(&o->kind, u, v, px);
     double line = mark->outline != INK_NONE ? synth_step(edge + 0.12, px) : 0;
     double dot = mark->dot ? synth_step(0.28 - synth_length(u, v), px) : 0;
     struct colour mix;

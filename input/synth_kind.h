@@ -13,19 +13,6 @@
 
 enum { SYNTH_MAX_CLASSES = 12 * 12 * 8 };
 
-struct synth_shape {
-    const char *name;
-    /* Returns the approximate signed distance to the edge, negative inside. The shape lies within
-     * 1.25 of the origin. */
-    double (*at)(double u, double v);
-};
-
-struct synth_texture {
-    const char *name;
-    /* Returns the fraction of the second colour, 0..1. `px` is the width of a pixel in (u, v). */
-    double (*at)(double u, double v, double px);
-};
-
 enum synth_ink { INK_NONE, INK_BLACK, INK_WHITE };
 
 struct synth_mark {
@@ -36,14 +23,21 @@ struct synth_mark {
 };
 
 struct synth_kind {
-    const struct synth_shape *shape;
-    const struct synth_texture *texture;
+    int shape, texture;
     const struct synth_mark *mark;
 };
 
 /* Returns the kind of a class, 0 <= label < SYNTH_MAX_CLASSES. All kinds differ. The kinds of
  * consecutive labels differ in both shape and texture. */
 struct synth_kind synth_kind(int label);
+
+/* Returns the approximate signed distance to the edge of the shape, negative inside. The shape lies
+ * within 1.25 of the origin. */
+double synth_edge(const struct synth_kind *k, double u, double v);
+
+/* Returns the fraction of the texture's second colour, 0..1. `px` is the width of a pixel in
+ * (u, v). */
+double synth_fill(const struct synth_kind *k, double u, double v, double px);
 
 /* Writes the name of a class, such as "c0003-triangle-dots". Names sort in the order of labels. */
 void synth_class_name(int label, char *out, size_t size);

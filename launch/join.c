@@ -30,9 +30,7 @@ struct message {
 static enum status check_signals(const void *context)
 {
     const struct launch *l = context;
-    int signo = process_signals_received(&l->signals);
-    return signo ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signo))
-                 : STATUS_OK;
+    return stop_status(process_signals_received(&l->signals));
 }
 
 static enum status join_as_first(const struct launch *l, const struct rendezvous_config *r,

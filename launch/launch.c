@@ -36,8 +36,7 @@ static enum status ask_mpirun(struct launch *l)
     (void)!pread(file, text, sizeof text - 1, 0);
     close(file);
     TRY(st);
-    if (end.received)
-        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end.received));
+    TRY(stop_status(end.received));
     if (end.late)
         return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", argv[0]);
     if (end.code == PROCESS_NOT_STARTED)

@@ -77,8 +77,7 @@ void loss_head_close(struct loss_head *h)
     void *const memory[] = {h->logits_at, h->grad_at, h->labels,   h->partners,
                             h->state,     h->metrics, h->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (memory[i])
-            backend_of(h)->free(h->stream->device, memory[i]);
+        backend_of(h)->free(h->stream->device, memory[i]);
     op_plan_free(h->plan);
     free(h);
 }

@@ -5,16 +5,10 @@
  * a value has two gradients (the input of a residual block), operations read both and add them. */
 #include "model/lower.h"
 
-/* Adds one more gradient of `value`. At most two stay separate: a third is added to the first. */
-static enum status arrive(struct lowering *l, const char *layer, int value, int gradient,
-                          bool shared)
+/* Adds `gradient` to the first gradient of `value`, in place where that is allowed. */
+static enum status add_to_first(struct lowering *l, const char *layer, int value, int gradient)
 {
     struct arriving *a = &l->grad[value];
-    if (a->n < 2) {
-        a->value[a->n] = gradient;
-        a->shared[a->n++] = shared;
-        return STATUS_OK;
-    }
     struct draft d = {.desc.kind = OP_ADD};
     int sum = lower_value(l, l->p->value[value].desc, a->shared[0] ? -1 : a->value[0]);
     draft_value(l, &d, ROLE_X, a->value[0]);
@@ -25,24 +19,28 @@ static enum status arrive(struct lowering *l, const char *layer, int value, int 
     return lower_emit(l, PHASE_BACKWARD, layer, &d, -1);
 }
 
-/* Sets *dy to the gradient of `value` as one tensor, and *overwrite to whether the reader of this
- * tensor may overwrite it. */
-static enum status take_one(struct lowering *l, const char *layer, int value, int *dy,
-                            bool *overwrite)
+/* Adds one more gradient of `value`. At most two stay separate: a third is added to the first. */
+static enum status arrive(struct lowering *l, const char *layer, int value, int gradient,
+                          bool shared)
 {
     struct arriving *a = &l->grad[value];
-    *dy = a->value[0];
-    *overwrite = !a->shared[0];
-    if (a->n < 2)
+    if (a->n < 2) {
+        a->value[a->n] = gradient;
+        a->shared[a->n++] = shared;
         return STATUS_OK;
-    struct draft d = {.desc.kind = OP_ADD};
-    int sum = lower_value(l, l->p->value[value].desc, *overwrite ? *dy : -1);
-    draft_value(l, &d, ROLE_X, a->value[0]);
-    draft_value(l, &d, ROLE_Z, a->value[1]);
-    draft_value(l, &d, ROLE_Y, sum);
-    *dy = sum;
-    *overwrite = true;
-    return lower_emit(l, PHASE_BACKWARD, layer, &d, -1);
+    }
+    return add_to_first(l, layer, value, gradient);
+}
+
+/* Sets *dy to the gradient of the layer's result as one tensor, and its `n` to 1. */
+static enum status take_one(struct lowering *l, const struct layer *layer, int *dy)
+{
+    int y = layer->value[ROLE_Y];
+    struct arriving *a = &l->grad[y];
+    enum status st = a->n < 2 ? STATUS_OK : add_to_first(l, layer->name, y, a->value[1]);
+    a->n = 1;
+    *dy = a->value[0];
+    return st;
 }
 
 /* Adds the gradients of `value` to the draft: the first as DY and the second, if any, as DY2. */
@@ -143,11 +141,7 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
 {
     const struct node *n = layer->node;
     int dy;
-    bool overwrite;
-    if (layer->relu)
-        TRY(backward_relu(l, layer, &dy));
-    else
-        TRY(take_one(l, n->name, layer->value[ROLE_Y], &dy, &overwrite));
+    TRY(layer->relu ? backward_relu(l, layer, &dy) : take_one(l, layer, &dy));
 
     bool apply = layer->value[ROLE_AFFINE] >= 0;
     struct draft w = {.desc.kind = apply ? OP_CONV_APPLY_BWD_WEIGHTS : weights};
@@ -194,9 +188,10 @@ static enum status backward_bn_rest(struct lowering *l, const struct layer *laye
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* Emits the backward pass of a max pooling, perhaps fused with a batch norm. */
-static enum status backward_maxpool(struct lowering *l, const struct layer *layer,
-                                    const struct op_desc *desc)
+/* Emits an operation that reads the gradients of a layer's result, and writes one DX in memory of
+ * its own. */
+static enum status backward_arriving(struct lowering *l, const struct layer *layer,
+                                     const struct op_desc *desc)
 {
     struct draft d = {.desc = *desc};
     int dx = lower_value(l, l->p->value[layer->x].desc, -1);
@@ -216,7 +211,7 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     struct op_desc pool = {.kind = OP_BN_POOL_BWD, .attr.bn.eps = BN_EPS};
     if (layer->pool) {
         pool.attr.bn.pool = lower_pool_attr(layer->pool);
-        return backward_maxpool(l, layer, &pool);
+        return backward_arriving(l, layer, &pool);
     }
     if (layer->value[ROLE_EQ] >= 0)
         return backward_bn_rest(l, layer);
@@ -248,43 +243,33 @@ static enum status backward_relu_alone(struct lowering *l, const struct layer *l
 static enum status backward_add(struct lowering *l, const struct layer *layer)
 {
     int dy;
-    bool overwrite;
-    TRY(take_one(l, layer->name, layer->value[ROLE_Y], &dy, &overwrite));
+    TRY(take_one(l, layer, &dy));
     TRY(arrive(l, layer->name, layer->x, dy, true));
     return arrive(l, layer->name, layer->value[ROLE_Z], dy, true);
 }
 
-/* Emits an operation that reads one DY and writes one DX. DX has its own memory. */
+/* The same for an operation that reads one DY. */
 static enum status backward_simple(struct lowering *l, const struct layer *layer,
                                    const struct op_desc *desc)
 {
     int dy;
-    bool overwrite;
-    TRY(take_one(l, layer->name, layer->value[ROLE_Y], &dy, &overwrite));
-    struct draft d = {.desc = *desc};
-    int dx = lower_value(l, l->p->value[layer->x].desc, -1);
-    draft_layer(l, &d, layer, 0);
-    draft_value(l, &d, ROLE_DY, dy);
-    draft_value(l, &d, ROLE_DX, dx);
-    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
-    return arrive(l, layer->name, layer->x, dx, false);
+    TRY(take_one(l, layer, &dy));
+    return backward_arriving(l, layer, desc);
 }
 
 /* Flattening changes no bytes, so the gradient is the same memory in the other shape. */
 static enum status backward_flatten(struct lowering *l, const struct layer *layer)
 {
     int dy;
-    bool overwrite;
-    TRY(take_one(l, layer->name, layer->value[ROLE_Y], &dy, &overwrite));
+    TRY(take_one(l, layer, &dy));
     int dx = lower_view(l, l->p->value[layer->x].desc, dy);
-    return arrive(l, layer->name, layer->x, dx, !overwrite);
+    return arrive(l, layer->name, layer->x, dx, l->grad[layer->value[ROLE_Y]].shared[0]);
 }
 
 static enum status backward_reorder(struct lowering *l, const struct layer *layer)
 {
     int dy;
-    bool overwrite;
-    TRY(take_one(l, layer->name, layer->value[ROLE_Y], &dy, &overwrite));
+    TRY(take_one(l, layer, &dy));
     int dx = lower_value(l, l->p->value[layer->x].desc, -1);
     TRY(lower_reorder(l, PHASE_BACKWARD, layer->name, dy, dx));
     return arrive(l, layer->name, layer->x, dx, false);
@@ -306,7 +291,7 @@ static enum status backward_layer(struct lowering *l, const struct layer *layer)
         return backward_add(l, layer);
     case LAYER_MAXPOOL:
         d = (struct op_desc){.kind = OP_MAXPOOL_BWD, .attr.pool = lower_pool_attr(layer->node)};
-        return backward_maxpool(l, layer, &d);
+        return backward_arriving(l, layer, &d);
     case LAYER_AVGPOOL:
         d.kind = OP_AVGPOOL_BWD;
         return backward_simple(l, layer, &d);

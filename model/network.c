@@ -1,6 +1,5 @@
 /* Opens a network: plans its programs and allocates their memory; copies inputs and results. */
 #include "base/array.h"
-#include "base/half.h"
 #include "model/program.h"
 
 #include <math.h>

@@ -82,11 +82,9 @@ static enum status epochs_table(const struct drawing *d, const struct figure *f,
         see(s, s->val, &s->y_max, i, val[e]);
         s->x_max = fmax(s->x_max, x);
     }
-    CHECK(atomic_file_commit(&table));
 done:
-    atomic_file_abandon(&table);
     free(y);
-    return st;
+    return atomic_file_end(&table, st);
 }
 
 /* Writes rows "step value mean"; the mean is over neighbouring steps. */
@@ -112,16 +110,14 @@ static enum status steps_table(const struct drawing *d, const struct figure *f, 
         see_train(s, i, smooth);
         s->x_max = fmax(s->x_max, x);
     }
-    CHECK(atomic_file_commit(&table));
     /* The axis reaches the 99.5 % quantile of the steps' values. A few steps may be above its end.
      */
     double high;
     CHECK(series_quantile(y, n, 0.995, &high));
     see_train(s, i, high);
 done:
-    atomic_file_abandon(&table);
     free(y);
-    return st;
+    return atomic_file_end(&table, st);
 }
 
 /* Returns the upper end of the y axis. */

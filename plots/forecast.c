@@ -115,10 +115,8 @@ static enum status write_table(const struct drawing *d, const struct figure *f, 
         CHECK(number == TABLE_FORECAST ? forecast_row(o, table.stream, axes)
                                        : measured_row(o, number, table.stream, axes));
     }
-    CHECK(atomic_file_commit(&table));
 done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_end(&table, st);
 }
 
 static enum status figure_forecast(const struct drawing *d, const struct figure *f, FILE *vars,

@@ -50,15 +50,13 @@ static enum status rate_table(const struct drawing *d, const struct figure *f, i
         r->x_max = fmax(r->x_max, s->elapsed / unit);
         r->y_max = fmax(r->y_max, median);
     }
-    CHECK(atomic_file_commit(&table));
     double high;
     CHECK(series_quantile(rate, n, 0.98, &high));
     r->y_max = fmax(r->y_max, high);
     CHECK(series_quantile(rate, n, 0.5, &r->median[i]));
 done:
-    atomic_file_abandon(&table);
     free(rate);
-    return st;
+    return atomic_file_end(&table, st);
 }
 
 enum status figure_throughput(const struct drawing *d, const struct figure *f, FILE *vars,

@@ -133,11 +133,9 @@ static enum status table_of(const struct drawing *d, const struct figure *f, int
     TRY(array_new(&x, 2 * n));
     CHECK(figure_table(d, f, i, &table));
     CHECK(write_series(table.stream, series, x, x + n));
-    CHECK(atomic_file_commit(&table));
 done:
-    atomic_file_abandon(&table);
     free(x);
-    return st;
+    return atomic_file_end(&table, st);
 }
 
 static enum status figure_trend(const struct drawing *d, const struct figure *f, FILE *vars,

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "plots/palette.h"
 #include "report/report_scan.h"
 

@@ -111,19 +111,11 @@ static enum status fill_cpu(json_t *cpu)
 static enum status put_os(json_t *host)
 {
     char line[256];
-    enum status st = STATUS_OK;
-    FILE *in = fopen("/etc/os-release", "r");
-    while (in && fgets(line, sizeof line, in)) {
-        if (strncmp(line, "PRETTY_NAME=", 12) != 0)
-            continue;
-        char *name = line + 12 + (line[12] == '"');
-        name[strcspn(name, "\"\n")] = '\0';
-        st = put_text(host, "os", name);
-        break;
-    }
-    if (in)
-        fclose(in);
-    return st;
+    if (!file_find_line("/etc/os-release", "PRETTY_NAME=", line, sizeof line))
+        return STATUS_OK;
+    char *name = line + (line[0] == '"');
+    name[strcspn(name, "\"")] = '\0';
+    return put_text(host, "os", name);
 }
 
 static enum status fill_variables(json_t *variables)

@@ -148,14 +148,12 @@ enum status nodes_write(const json_t *nodes, const char *path)
     const char *name;
     json_t *node;
     struct atomic_file f;
-    TRY(atomic_file_open(&f, path));
+    enum status st;
+    CHECK(atomic_file_open(&f, path));
     json_object_foreach((json_t *)nodes, name, node)
     {
-        enum status st = json_print(json_incref(node), f.stream, JSON_REAL_PRECISION(9));
-        if (st != STATUS_OK) {
-            atomic_file_abandon(&f);
-            return st;
-        }
+        CHECK(json_print(json_incref(node), f.stream, JSON_REAL_PRECISION(9)));
     }
-    return atomic_file_commit(&f);
+done:
+    return atomic_file_end(&f, st);
 }

@@ -37,11 +37,8 @@ enum status junit_begin(struct junit *j)
 
 static void attribute(FILE *out, const char *name, const char *text)
 {
-    if (!text)
-        return;
-    fprintf(out, " %s=\"", name);
-    xml_text(out, text);
-    fputc('"', out);
+    if (text)
+        markup(out, xml_text, " %=\"%\"", name, text);
 }
 
 static void put_properties(FILE *out, const struct junit_case *c)
@@ -80,11 +77,8 @@ void junit_add(struct junit *j, const struct junit_case *c)
         attribute(out, "message", c->message);
         fputs("/>\n", out);
     }
-    if (c->message && *c->message) {
-        fputs("      <system-out>", out);
-        xml_text(out, c->message);
-        fputs("</system-out>\n", out);
-    }
+    if (c->message && *c->message)
+        markup(out, xml_text, "      <system-out>%</system-out>\n", c->message);
     fputs("    </testcase>\n", out);
 }
 

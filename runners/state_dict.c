@@ -205,11 +205,7 @@ enum status checkpoint_export_weights(const char *from, const char *to,
     const struct safetensors_contents contents = {
         .entry = entry, .n_entries = n, .pair = pair, .n_pairs = sizeof pair / sizeof *pair};
     CHECK(safetensors_prepare(to, &contents, &out));
-    st = proceed ? proceed() : STATUS_OK;
-    if (st == STATUS_OK)
-        st = atomic_file_commit(&out);
-    else
-        atomic_file_abandon(&out);
+    st = atomic_file_end(&out, proceed ? proceed() : STATUS_OK);
 done:
     free(entry);
     safetensors_close(f);

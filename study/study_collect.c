@@ -1,5 +1,6 @@
 /* Analyses a study's folder. */
-#include "study/study_collect.h"
+#include "study/study_analyse.h"
+#include "study/study_store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

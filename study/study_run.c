@@ -152,8 +152,7 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
     const struct process_config child = {
         .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
     CHECK(process_run(&child, end));
-    if (end->received)
-        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end->received));
+    st = stop_status(end->received);
     *gpus = end->code == 0 ? count_gpus(out) : -1;
 done:
     if (answer >= 0)

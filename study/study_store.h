@@ -48,3 +48,10 @@ MUST_CHECK enum status study_store_complete(const struct study_store *store,
 MUST_CHECK enum status study_store_failed(const struct study_store *store,
                                           const struct study_run *run,
                                           const struct process_end *end);
+
+/* Analyses the complete runs, even if other runs are missing; a run whose record cannot be read
+ * counts as failed. `command` is the command that runs the study again. The caller frees with
+ * analysis_free. */
+struct analysis;
+MUST_CHECK enum status study_collect(const struct study_store *store, const char *command,
+                                     struct analysis *a);

@@ -1,8 +1,11 @@
 /* Reads the kernel's counters of storage. */
 #include "telemetry/storage.h"
 
+#include "base/file.h"
+
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -84,16 +87,12 @@ void storage_open(struct storage_meter *m, const char *path, const char *proc)
 struct storage_bytes storage_read(const struct storage_meter *m)
 {
     struct storage_bytes r = {.process = NAN, .device = NAN};
-    char line[LINE_MAX_BYTES], name[64];
-    unsigned long long bytes;
+    char path[4096], bytes[64], name[64];
     if (!*m->device)
         return r;
-    FILE *in = proc_open(m->proc, "self/io");
-    while (in && fgets(line, sizeof line, in))
-        if (sscanf(line, "read_bytes: %llu", &bytes) == 1)
-            r.process = (double)bytes;
-    if (in)
-        fclose(in);
+    if (snprintf(path, sizeof path, "%s/self/io", m->proc) < (int)sizeof path &&
+        file_find_line(path, "read_bytes: ", bytes, sizeof bytes))
+        r.process = strtod(bytes, NULL);
     if (!device_find(m->proc, m->major, m->minor, name, &r.device))
         r.device = NAN;
     return r;

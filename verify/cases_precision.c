@@ -78,6 +78,7 @@ static void cases_dense(struct case_list *list)
         {2, 32, 5, 5, 32, {3, 3}, {1, 1}, {1, 1}, 1},
         {2, 17, 6, 5, 9, {1, 1}, {2, 2}, {0, 0}, 1},
         {3, 20, 6, 5, 9, {1, 1}, {1, 1}, {0, 0}, 1},
+        {2, 32, 4, 7, 48, {3, 3}, {1, 1}, {2, 0}, 1},
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         struct op_desc forward = describe_conv(OP_CONV_FWD, &shape[i], WITH(B));

@@ -155,7 +155,7 @@ struct mixed_kernels {
 /* A row of a max pool's outputs, for `lanes` channels that are adjacent in each pixel. */
 struct maxpool_row {
     int64_t height, width; /* of the input */
-    int64_t out_width;
+    int64_t out_height, out_width;
     int64_t pixel; /* elements from one pixel to the next, in input and output */
     int64_t lanes; /* 1 .. MAXPOOL_LANES */
     int kernel[2], stride[2], pad[2];
@@ -166,6 +166,12 @@ struct maxpool_kernels {
     /* x points to the image's first pixel; y and index point to the first pixel of output row
      * `row`. index may be NULL. Inputs are rounded before they are compared. */
     void (*row)(const struct maxpool_row *p, const void *x, int64_t row, void *y, uint8_t *index);
+    /* Row `row` of the input's gradient: each element is the sum, in the order of the outputs, of
+     * dy [+ dy2] of the outputs whose maximum it was. dy, dy2 (may be NULL) and index point to the
+     * image's first pixel, dx to the row's. `sum` has room for a line for each column, the padding
+     * included. `stream`: see bn_kernels. */
+    void (*grad_row)(const struct maxpool_row *p, const void *dy, const void *dy2,
+                     const uint8_t *index, int64_t row, float *sum, void *dx, bool stream);
 };
 
 /* Winograd's F(4x4, 3x3) computes a tile of 4x4 results from 6x6 inputs by products at 36 points.
@@ -173,13 +179,18 @@ struct maxpool_kernels {
  * channel of a block. Values at different points are `step` floats apart. */
 enum { WINOGRAD_OUT = 4, WINOGRAD_TILE = 6, WINOGRAD_POINTS = 36 };
 
-/* Tiles `first` to `first + count` of all images, which have rows x columns tiles each. */
+/* Tiles `first` to `first + count` of all squares, which have rows x columns tiles each. A square
+ * is some images with a pixel of zeros between neighbours. */
 struct winograd_tiles {
     int64_t height, width; /* of an image, in pixels */
     int64_t image;         /* floats from a block of channels to the same block of the next image */
+    int64_t images;        /* of a square */
     int64_t rows, columns;
-    int64_t pad[2]; /* the first tile begins so many pixels above and left of the image */
+    int64_t pad[2]; /* the first tile begins so many pixels above and left of the square */
     int64_t first, count;
+    /* The pixel in row r and column c is row_at[r] + column_at[c] floats after the first; there is
+     * none where one of them is negative. r and c begin at -pad. */
+    const int64_t *row_at, *column_at;
 };
 
 struct winograd_kernels {

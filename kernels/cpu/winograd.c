@@ -4,8 +4,10 @@
  * The result is cut into tiles of 4x4 pixels. The 6x6 pixels on which a tile depends and each
  * kernel are transformed to values at 36 points. At each point the convolution is a product of
  * matrices, (tiles, input channels) and (input channels, output channels): 36 multiplications in
- * place of 144. The gradient of X is a convolution of DY with turned kernels. For the gradient of
- * the weights, the products sum over tiles. */
+ * place of 144. Up to four images in each direction are one square if it needs fewer tiles: four of
+ * 14 pixels, and three of zeros between them, are 15 tiles in place of 16. The gradient of X is a
+ * convolution of DY with turned kernels. For the gradient of the weights, the products sum over
+ * tiles. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/onednn_plan.h"
@@ -17,6 +19,7 @@ enum {
     TAPS = KERNEL * KERNEL,
     PANEL = 2,   /* blocks of output channels that are multiplied together */
     GROUP = 64,  /* channels whose products a thread keeps in its cache; a multiple of panels */
+    SQUARE = 4,  /* most images of a square in each direction */
     TILES = 32,  /* tiles that a thread transforms at a time */
     SUMMED = 64, /* the same for the gradient of weights */
     BALANCE = 4, /* parts of the work per thread */
@@ -28,6 +31,7 @@ struct cut {
     struct winograd_tiles from, to; /* the tiles of the input, and of the result; of X and DY for
                                      * the gradient of weights */
     bool turned, stream;
+    int64_t images[2]; /* of a square, down and across */
     bool whole; /* all tiles are one block, transformed once for all groups; each thread transforms
                  * the weights of its groups */
     int threads;
@@ -53,11 +57,37 @@ static int64_t group_of(const struct cut *c, int64_t channels)
     return channels % GROUP == 0 ? GROUP : PANEL * c->lanes;
 }
 
-static struct winograd_tiles tiles_of(const struct tensor_desc *t, const struct tensor_desc *result)
+/* Tiles of n images and the pixels between them. */
+static int64_t tiles_across(int64_t n, int64_t pixels)
 {
-    return (struct winograd_tiles){t->dim[2], t->dim[3], t->dim[1] * t->dim[2] * t->dim[3],
-                                   ceil_div(result->dim[2], WINOGRAD_OUT),
-                                   ceil_div(result->dim[3], WINOGRAD_OUT)};
+    return ceil_div(n * (pixels + 1) - 1, WINOGRAD_OUT);
+}
+
+static struct winograd_tiles tiles_of(const struct tensor_desc *t)
+{
+    return (struct winograd_tiles){
+        .height = t->dim[2], .width = t->dim[3], .image = t->dim[1] * t->dim[2] * t->dim[3]};
+}
+
+/* Forms squares with the least number of tiles. The pixel between images is also their padding, so
+ * padding by other than one pixel leaves each image alone. */
+static void form_squares(struct cut *c, int64_t images)
+{
+    int64_t most = c->from.pad[0] == 1 && c->from.pad[1] == 1 ? SQUARE : 1;
+    for (int64_t i = 0; i < most * most; i++) {
+        int64_t down = i / most + 1, across = i % most + 1;
+        int64_t rows = tiles_across(down, c->to.height),
+                columns = tiles_across(across, c->to.width);
+        int64_t tiles = images / (down * across) * rows * columns;
+        if (images % (down * across) != 0 || tiles >= c->tiles)
+            continue;
+        c->tiles = tiles;
+        c->images[0] = down;
+        c->images[1] = across;
+        c->from.images = c->to.images = down * across;
+        c->from.rows = c->to.rows = rows;
+        c->from.columns = c->to.columns = columns;
+    }
 }
 
 static struct cut cut_of(struct device *dev, const struct op_desc *d)
@@ -66,8 +96,9 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
     const struct tensor_desc *from = &d->t[data ? ROLE_DY : ROLE_X];
     const struct tensor_desc *to = &d->t[data ? ROLE_DX : weights ? ROLE_DY : ROLE_Y];
     struct cut c = {.k = cpu_device_of(dev)->kernels->winograd,
-                    .from = tiles_of(from, to),
-                    .to = tiles_of(to, to),
+                    .from = tiles_of(from),
+                    .to = tiles_of(to),
+                    .tiles = INT64_MAX,
                     .turned = data,
                     .stream = to->bytes >= cpu_device_of(dev)->stream_bytes,
                     .threads = dev->threads,
@@ -76,7 +107,7 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
     for (int i = 0; i < 2; i++)
         c.from.pad[i] = data ? KERNEL - 1 - d->attr.conv.pad[i] : d->attr.conv.pad[i];
     c.lanes = c.k->lanes;
-    c.tiles = to->dim[0] * c.to.rows * c.to.columns;
+    form_squares(&c, to->dim[0]);
     c.group = group_of(&c, c.out);
     c.in_group = weights ? group_of(&c, c.in) : c.in;
     c.pairs = c.out / c.group * (c.in / c.in_group);
@@ -144,11 +175,49 @@ static void multiply_group(const struct cut *c, int64_t n, const float *v, const
     }
 }
 
-/* The own part of the workspace, which follows that of reorders. */
+static int64_t areas_floats(const struct cut *c)
+{
+    return WINOGRAD_POINTS *
+           (c->v_step * c->v_areas + c->m_step * c->threads + c->u_step * c->u_areas);
+}
+
+/* Number of rows or columns on which n tiles depend. */
+static int64_t reach_of(int64_t n)
+{
+    return (n - 1) * WINOGRAD_OUT + WINOGRAD_TILE;
+}
+
+/* The own part of the workspace, which follows that of reorders: the areas, and the places of rows
+ * and columns of both kinds of tiles. */
 static size_t own_bytes(const struct cut *c)
 {
-    int64_t floats = c->v_step * c->v_areas + c->m_step * c->threads + c->u_step * c->u_areas;
-    return cpu_align((size_t)(WINOGRAD_POINTS * floats) * sizeof(float));
+    size_t places = 2 * (size_t)(reach_of(c->to.rows) + reach_of(c->to.columns));
+    return cpu_align((size_t)areas_floats(c) * sizeof(float) + places * sizeof(int64_t));
+}
+
+/* Sets the places of the rows (d = 0) or columns (d = 1) of a square, from -pad on: `pixel` and
+ * `image` are the distances of pixels and of images, in floats. Returns the end of the places. */
+static int64_t *set_places(const struct cut *c, struct winograd_tiles *t, int d, int64_t *at)
+{
+    int64_t n = reach_of(d == 0 ? t->rows : t->columns), size = d == 0 ? t->height : t->width;
+    int64_t pixel = c->lanes * (d == 0 ? t->width : 1);
+    int64_t image = t->image * (d == 0 ? c->images[1] : 1);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t p = i - t->pad[d], k = p / (size + 1), inside = p % (size + 1);
+        at[i] = p < 0 || k >= c->images[d] || inside == size ? -1 : k * image + inside * pixel;
+    }
+    *(d == 0 ? &t->row_at : &t->column_at) = at + t->pad[d];
+    return at + n;
+}
+
+/* Sets the places of both kinds of tiles, in the workspace after the areas. */
+static void set_all_places(struct cut *c, float *areas)
+{
+    int64_t *at = (int64_t *)(areas + areas_floats(c));
+    for (int d = 0; d < 2; d++) {
+        at = set_places(c, &c->from, d, at);
+        at = set_places(c, &c->to, d, at);
+    }
 }
 
 /* One execution: its tensors, and the areas in its workspace. */
@@ -158,11 +227,12 @@ struct run {
     float *y, *v, *m, *u;
 };
 
-static struct run run_of(const struct onednn_plan *p, const struct cut *c,
-                         void *const arg[ROLE_COUNT], void *weights)
+static struct run run_of(const struct onednn_plan *p, struct cut *c, void *const arg[ROLE_COUNT],
+                         void *weights)
 {
     float *v = (float *)((char *)arg[ROLE_WORKSPACE] + p->base.workspace - own_bytes(c));
     float *m = v + WINOGRAD_POINTS * c->v_step * c->v_areas;
+    set_all_places(c, v);
     return (struct run){.d = &p->base.desc,
                         .x = arg[c->turned ? ROLE_DY : ROLE_X],
                         .dy = arg[ROLE_DY],
@@ -193,7 +263,8 @@ static void convolve(const struct cut *c, const struct run *r, int64_t block, in
 {
     float *v = area(r->v, c->v_step, c->whole ? 0 : thread), *m = area(r->m, c->m_step, thread);
     float *u = area(r->u, c->u_step, c->whole ? thread : 0);
-    int64_t first = block * c->block, n = least(c->block, c->tiles - first);
+    int64_t parts = ceil_div(c->tiles, c->block), first = c->tiles * block / parts;
+    int64_t n = c->tiles * (block + 1) / parts - first;
     int64_t blocks = c->group / c->lanes, size = c->block * c->lanes;
     struct winograd_tiles to = part_of(c->to, first, n);
     for (int64_t b = 0; !c->whole && b < c->in / c->lanes; b++)
@@ -214,7 +285,7 @@ static void convolve(const struct cut *c, const struct run *r, int64_t block, in
 static enum status compute_activations(struct onednn_plan *p, void *const arg[ROLE_COUNT],
                                        void *weights)
 {
-    const struct cut c = cut_of(p->base.device, &p->base.desc);
+    struct cut c = cut_of(p->base.device, &p->base.desc);
     const struct run r = run_of(p, &c, arg, weights);
 #pragma omp parallel num_threads(c.threads)
     {
@@ -305,7 +376,7 @@ static enum status compute_weights_gradient(struct onednn_plan *p, void *const a
                                             void *dw)
 {
     const struct op_desc *d = &p->base.desc;
-    const struct cut c = cut_of(p->base.device, d);
+    struct cut c = cut_of(p->base.device, d);
     const struct run r = run_of(p, &c, arg, dw);
 #pragma omp parallel num_threads(c.threads)
     {
@@ -344,8 +415,9 @@ static bool is_possible(const struct op_desc *d, const struct tensor_desc *w, in
  */
 static bool is_faster(const struct cut *c)
 {
-    double tiles = (double)c->tiles, pixels = tiles / (double)(c->to.rows * c->to.columns) *
-                                              (double)(c->to.height * c->to.width);
+    double tiles = (double)c->tiles;
+    double squares = tiles / (double)(c->to.rows * c->to.columns);
+    double pixels = squares * (double)(c->to.images * c->to.height * c->to.width);
     return WINOGRAD_POINTS * (tiles * (1.25 + 6.0 / (double)c->in + 6.0 / (double)c->out) + 20) <
            TAPS * pixels;
 }

@@ -8,11 +8,17 @@ struct shapes {
     int64_t y[4];
 };
 
-static struct shapes shapes_of(const struct conv_problem *a)
+/* Adds the problem's three tensors, and returns their shapes. */
+static struct shapes add_tensors(struct cudnn_graph *g, const struct conv_problem *a,
+                                 enum cg_port x, enum cg_port w, enum cg_port y)
 {
-    return (struct shapes){.x = {a->n, a->c, a->h, a->w},
-                           .w = {a->k, a->c / a->conv.groups, a->r, a->s},
-                           .y = {a->n, a->k, a->p, a->q}};
+    struct shapes s = {.x = {a->n, a->c, a->h, a->w},
+                       .w = {a->k, a->c / a->conv.groups, a->r, a->s},
+                       .y = {a->n, a->k, a->p, a->q}};
+    cg_tensor(g, x, a->type, s.x);
+    cg_tensor(g, w, a->type, s.w);
+    cg_tensor(g, y, a->type, s.y);
+    return s;
 }
 
 /* Adds the virtual tensor relu(X * PRO_SCALE + PRO_SHIFT). The engines need scale and shift in the
@@ -62,12 +68,9 @@ static void end_block(struct cudnn_graph *g, const struct conv_problem *a, const
 
 static void build_fwd(struct cudnn_graph *g, const struct conv_problem *a)
 {
-    struct shapes s = shapes_of(a);
     bool ends = a->form == CONV_END_FWD_STATS || a->form == CONV_END_TWO_FWD_STATS;
     bool stats = a->form == CONV_FWD_STATS || a->form == CONV_APPLY_FWD_STATS || ends;
-    cg_tensor(g, CG_X, a->type, s.x);
-    cg_tensor(g, CG_W, a->type, s.w);
-    cg_tensor(g, CG_Y, a->type, s.y);
+    struct shapes s = add_tensors(g, a, CG_X, CG_W, CG_Y);
     int x = a->form == CONV_APPLY_FWD_STATS ? apply(g, a, s.x, DTYPE_F32) : CG_X;
     if (ends) {
         end_block(g, a, s.x);
@@ -83,10 +86,7 @@ static void build_fwd(struct cudnn_graph *g, const struct conv_problem *a)
 
 static void build_fwd_bias(struct cudnn_graph *g, const struct conv_problem *a)
 {
-    struct shapes s = shapes_of(a);
-    cg_tensor(g, CG_X, a->type, s.x);
-    cg_tensor(g, CG_W, a->type, s.w);
-    cg_tensor(g, CG_Y, a->type, s.y);
+    struct shapes s = add_tensors(g, a, CG_X, CG_W, CG_Y);
     cg_channels(g, CG_BIAS, DTYPE_F32, a->k);
     int product = cg_virtual(g, DTYPE_F32, s.y);
     cg_conv_fwd(g, CG_X, CG_W, product, &a->conv);
@@ -101,19 +101,13 @@ static void build_fwd_bias(struct cudnn_graph *g, const struct conv_problem *a)
 
 static void build_bwd_data(struct cudnn_graph *g, const struct conv_problem *a)
 {
-    struct shapes s = shapes_of(a);
-    cg_tensor(g, CG_DX, a->type, s.x);
-    cg_tensor(g, CG_W, a->type, s.w);
-    cg_tensor(g, CG_DY, a->type, s.y);
+    add_tensors(g, a, CG_DX, CG_W, CG_DY);
     cg_conv_bwd_data(g, CG_DX, CG_W, CG_DY, &a->conv);
 }
 
 static void build_bwd_weights(struct cudnn_graph *g, const struct conv_problem *a)
 {
-    struct shapes s = shapes_of(a);
-    cg_tensor(g, CG_X, a->type, s.x);
-    cg_tensor(g, CG_DW, a->type, s.w);
-    cg_tensor(g, CG_DY, a->type, s.y);
+    struct shapes s = add_tensors(g, a, CG_X, CG_DW, CG_DY);
     int x = a->form == CONV_APPLY_BWD_WEIGHTS ? apply(g, a, s.x, a->type) : CG_X;
     cg_conv_bwd_weights(g, x, CG_DW, CG_DY, &a->conv);
 }
@@ -156,10 +150,7 @@ static void sums_of_bn(struct cudnn_graph *g, const struct conv_problem *a, cons
 
 static void build_bwd_data_bn(struct cudnn_graph *g, const struct conv_problem *a)
 {
-    struct shapes s = shapes_of(a);
-    cg_tensor(g, CG_DX, a->type, s.x);
-    cg_tensor(g, CG_W, a->type, s.w);
-    cg_tensor(g, CG_DY, a->type, s.y);
+    struct shapes s = add_tensors(g, a, CG_DX, CG_W, CG_DY);
     int gradient = cg_virtual(g, a->type, s.x);
     cg_conv_bwd_data(g, gradient, CG_W, CG_DY, &a->conv);
     if (a->form == CONV_BWD_DATA_ADD_BN || a->form == CONV_BWD_DATA_ADD_TWO_BN) {

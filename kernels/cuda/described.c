@@ -1,12 +1,14 @@
-/* Opens a device from a description. */
-#include "kernels/cuda/described.h"
-
+/* A GPU that is described instead of present (kernels/gpu_description.h). The device plans as the
+ * device of a present GPU does: it chooses layouts and workspaces, and cuDNN's heuristics choose
+ * engines for the description. Nothing can be executed: memory has addresses but no contents,
+ * streams and events do nothing, and no call reaches the CUDA runtime. The time of a plan
+ * (op_seconds) is predicted (kernels/gpu_time.h). The lowering compares predicted times to decide
+ * which operations to fuse. Files of plans are neither read nor written. */
 #include "base/array.h"
 #include "config.h"
 #include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/traffic.h"
-#include "kernels/gpu_time.h"
+#include "kernels/host.h"
 #include "kernels/module.h"
 
 #include <math.h>
@@ -62,21 +64,6 @@ static void free_addresses(struct device *dev, void *mem)
     (void)mem;
 }
 
-static enum status alloc_host_memory(struct device *dev, size_t bytes, void **mem)
-{
-    char *zeroed;
-    (void)dev;
-    TRY(array_new(&zeroed, bytes ? (int64_t)bytes : 1));
-    *mem = zeroed;
-    return STATUS_OK;
-}
-
-static void free_host_memory(struct device *dev, void *mem)
-{
-    (void)dev;
-    free(mem);
-}
-
 static enum status upload_nothing(struct stream *s, void *dst, const void *src, size_t bytes)
 {
     (void)s;
@@ -110,17 +97,6 @@ static enum status open_stream(struct device *dev, struct stream **out)
     return STATUS_OK;
 }
 
-static void close_stream(struct stream *s)
-{
-    free(s);
-}
-
-static enum status sync_stream(struct stream *s)
-{
-    (void)s;
-    return STATUS_OK;
-}
-
 static enum status open_event(struct device *dev, struct event **e)
 {
     TRY(array_new(e, 1));
@@ -128,28 +104,10 @@ static enum status open_event(struct device *dev, struct event **e)
     return STATUS_OK;
 }
 
-static void close_event(struct event *e)
-{
-    free(e);
-}
-
 static enum status record_event(struct event *e, struct stream *s)
 {
     (void)e;
     (void)s;
-    return STATUS_OK;
-}
-
-static enum status wait_event(struct stream *s, const struct event *e)
-{
-    (void)s;
-    (void)e;
-    return STATUS_OK;
-}
-
-static enum status finish_event(const struct event *e)
-{
-    (void)e;
     return STATUS_OK;
 }
 
@@ -169,21 +127,21 @@ static struct backend backend_of(const struct backend *cuda)
     b.describe = describe_described;
     b.alloc = alloc_addresses;
     b.free = free_addresses;
-    b.alloc_host = alloc_host_memory;
-    b.free_host = free_host_memory;
+    b.alloc_host = host_alloc;
+    b.free_host = host_free;
     b.upload = b.copy = upload_nothing;
     b.download = download_nothing;
     b.zero = zero_nothing;
     b.peer_open = NULL;
     b.stream_open = b.stream_open_urgent = open_stream;
-    b.stream_close = close_stream;
-    b.stream_sync = sync_stream;
+    b.stream_close = host_stream_close;
+    b.stream_sync = host_stream_sync;
     b.event_open = open_event;
-    b.event_close = close_event;
+    b.event_close = host_event_close;
     b.event_record = record_event;
     b.event_seconds = no_seconds;
-    b.stream_wait = wait_event;
-    b.event_wait = finish_event;
+    b.stream_wait = host_stream_wait;
+    b.event_wait = host_event_wait;
     b.capture_begin = NULL;
     b.capture_end = NULL;
     b.capture_launch = NULL;
@@ -193,18 +151,6 @@ static struct backend backend_of(const struct backend *cuda)
 }
 
 /* --- the device --- */
-
-double described_seconds(const struct op_plan *plan)
-{
-    struct traffic t;
-    double seconds = 0;
-    cuda_traffic(plan, &t);
-    for (int i = 0; i < t.n; i++)
-        seconds += gpu_time_of(cuda_device_of(plan->device)->described, &plan->desc, &t.kernel[i],
-                               NULL, NULL)
-                       .seconds;
-    return seconds;
-}
 
 cuda_described_entry ampscale_cuda_described;
 

@@ -19,7 +19,7 @@ struct cuda_device {
     int multiprocessors;
     bool pdl;                                /* see struct stream in kernels/backend.h */
     size_t memory;                           /* bytes */
-    const struct gpu_description *described; /* NULL: the GPU is present (described.h) */
+    const struct gpu_description *described; /* NULL: the GPU is present (described.c) */
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: all
      * labels are valid. See cuda_fault_take. */
     volatile int64_t *bad_label;

@@ -63,9 +63,7 @@ static enum status bn_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
                             .mask = d->t[ROLE_MASK].ndim ? arg[ROLE_MASK] : NULL};
     TRY(cuda_queue(s, &q));
     if (train) {
-        struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
-                                              arg[ROLE_RMEAN], arg[ROLE_RVAR],
-                                              d->attr.bn.eps,  d->attr.bn.momentum};
+        struct cu_bn_statistics statistics = cuda_bn_statistics(d, arg);
         TRY(take_statistics(p, &q, a.x, &statistics, sums, s));
     }
     TRY(cu_bn_apply(&q, &p->shape, &a));

@@ -13,8 +13,7 @@ static enum status run_finalize(struct op_plan *plan, void *const arg[ROLE_COUNT
                                 .beta = arg[ROLE_BETA],
                                 .type = d->t[ROLE_AFFINE].type, /* F32 if AFFINE is absent */
                                 .affine = d->t[ROLE_AFFINE].ndim ? arg[ROLE_AFFINE] : NULL};
-    struct cu_bn_statistics statistics = {arg[ROLE_MEAN], arg[ROLE_INVSTD], arg[ROLE_RMEAN],
-                                          arg[ROLE_RVAR], d->attr.bn.eps,   d->attr.bn.momentum};
+    struct cu_bn_statistics statistics = cuda_bn_statistics(d, arg);
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(cu_bn_from_sums(&q, &a, &statistics));

@@ -3,14 +3,10 @@
 
 static struct cu_pool pool_of(const struct op_desc *d)
 {
-    const struct tensor_desc *x = &d->t[ROLE_X];
-    const struct tensor_desc *y = &d->t[d->kind == OP_BN_POOL_FWD ? ROLE_Y : ROLE_DY];
-    return (struct cu_pool){.type = x->type,
-                            .n = (int)x->dim[0],
-                            .c = (int)x->dim[1],
-                            .in = {(int)x->dim[2], (int)x->dim[3]},
-                            .out = {(int)y->dim[2], (int)y->dim[3]},
-                            .attr = d->attr.bn.pool};
+    struct cu_pool p =
+        cuda_pool_of(&d->t[ROLE_X], &d->t[d->kind == OP_BN_POOL_FWD ? ROLE_Y : ROLE_DY]);
+    p.attr = d->attr.bn.pool;
+    return p;
 }
 
 static enum status run_statistics(struct op_plan *plan, void *const arg[ROLE_COUNT],
@@ -18,9 +14,7 @@ static enum status run_statistics(struct op_plan *plan, void *const arg[ROLE_COU
 {
     const struct op_desc *d = &plan->desc;
     const struct cu_bn_shape shape = cuda_matrix(&d->t[ROLE_X]);
-    const struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
-                                                arg[ROLE_RMEAN], arg[ROLE_RVAR],
-                                                d->attr.bn.eps,  d->attr.bn.momentum};
+    const struct cu_bn_statistics statistics = cuda_bn_statistics(d, arg);
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(cu_bn_statistics(&q, &shape, arg[ROLE_X], &statistics, arg[ROLE_WORKSPACE]));

@@ -10,35 +10,20 @@ struct linear_plan {
     size_t scratch; /* offset of DB's sums, after the product's workspace */
 };
 
-static enum status linear_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                  struct stream *s)
-{
-    struct linear_plan *p = (struct linear_plan *)plan;
-    const void *bias = plan->desc.t[ROLE_B].ndim ? arg[ROLE_B] : NULL;
-    struct cu_queue q;
-    TRY(cuda_queue(s, &q));
-    return matmul_run(p->matmul, arg[ROLE_X], arg[ROLE_W], bias, arg[ROLE_Y], arg[ROLE_WORKSPACE],
-                      q.stream);
-}
-
-static enum status linear_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                       struct stream *s)
-{
-    struct linear_plan *p = (struct linear_plan *)plan;
-    struct cu_queue q;
-    TRY(cuda_queue(s, &q));
-    return matmul_run(p->matmul, arg[ROLE_DY], arg[ROLE_W], NULL, arg[ROLE_DX], arg[ROLE_WORKSPACE],
-                      q.stream);
-}
-
-static enum status linear_run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                          struct stream *s)
+static enum status linear_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct linear_plan *p = (struct linear_plan *)plan;
     const struct tensor_desc *dy = &plan->desc.t[ROLE_DY];
+    const void *bias = plan->desc.t[ROLE_B].ndim ? arg[ROLE_B] : NULL;
     char *workspace = arg[ROLE_WORKSPACE];
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
+    if (plan->desc.kind == OP_LINEAR_FWD)
+        return matmul_run(p->matmul, arg[ROLE_X], arg[ROLE_W], bias, arg[ROLE_Y], workspace,
+                          q.stream);
+    if (plan->desc.kind == OP_LINEAR_BWD_DATA)
+        return matmul_run(p->matmul, arg[ROLE_DY], arg[ROLE_W], NULL, arg[ROLE_DX], workspace,
+                          q.stream);
     TRY(matmul_run(p->matmul, arg[ROLE_DY], arg[ROLE_X], NULL, arg[ROLE_DW], workspace, q.stream));
     if (!plan->desc.t[ROLE_DB].ndim)
         return STATUS_OK;
@@ -90,7 +75,6 @@ static void linear_free(struct op_plan *plan)
 
 enum status cuda_plan_linear(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
-    static op_executor *const run[] = {linear_run_fwd, linear_run_bwd_data, linear_run_bwd_weights};
     struct op_desc d = *desc;
     struct matmul *matmul;
     enum status st;
@@ -98,7 +82,7 @@ enum status cuda_plan_linear(struct device *dev, const struct op_desc *desc, str
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
     struct matmul_problem problem = linear_problem(&d);
     TRY(matmul_open(cuda_device_of(dev), &problem, &matmul));
-    CHECK(cuda_plan_new(dev, &d, sizeof(struct linear_plan), run[d.kind - OP_LINEAR_FWD], plan));
+    CHECK(cuda_plan_new(dev, &d, sizeof(struct linear_plan), linear_run, plan));
     struct linear_plan *p = (struct linear_plan *)*plan;
     p->base.free = linear_free;
     p->base.impl = matmul->impl;

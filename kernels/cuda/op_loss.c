@@ -1,4 +1,4 @@
-/* The loss. */
+/* The loss, and the loss scaler with its state in device memory. */
 #include "kernels/cuda/plan.h"
 
 static enum status xent_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
@@ -27,4 +27,18 @@ enum status cuda_plan_xent(struct device *dev, const struct op_desc *desc, struc
     TRY(cuda_plan_new(dev, &d, sizeof **plan, xent_run, plan));
     (*plan)->workspace = cu_softmax_xent_workspace(d.t[ROLE_X].dim[0]);
     return STATUS_OK;
+}
+
+static enum status scale_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    if (plan->desc.kind == OP_SCALE_SET)
+        return cu_scale_set(&q, arg[ROLE_SCALER], arg[ROLE_STATE]);
+    return cu_scale_update(&q, &plan->desc.attr.scaler, arg[ROLE_SCALER], arg[ROLE_STATE]);
+}
+
+enum status cuda_plan_scale(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    return cuda_plan_new(dev, desc, sizeof **plan, scale_run, plan);
 }

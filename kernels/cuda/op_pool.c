@@ -7,13 +7,7 @@
 static struct cu_pool pool_of(const struct op_desc *d)
 {
     bool forward = d->t[ROLE_X].ndim != 0;
-    const struct tensor_desc *x = &d->t[forward ? ROLE_X : ROLE_DX];
-    const struct tensor_desc *y = &d->t[forward ? ROLE_Y : ROLE_DY];
-    return (struct cu_pool){.type = x->type,
-                            .n = (int)x->dim[0],
-                            .c = (int)x->dim[1],
-                            .in = {(int)x->dim[2], (int)x->dim[3]},
-                            .out = {(int)y->dim[2], (int)y->dim[3]}};
+    return cuda_pool_of(&d->t[forward ? ROLE_X : ROLE_DX], &d->t[forward ? ROLE_Y : ROLE_DY]);
 }
 
 /* Fails if the kernels do not support these heights and widths. */

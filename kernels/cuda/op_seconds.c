@@ -2,10 +2,11 @@
 #include "base/rng.h"
 #include "config.h"
 #include "kernels/cuda/cudnn_desc.h"
-#include "kernels/cuda/described.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/plan_file.h"
+#include "kernels/cuda/traffic.h"
+#include "kernels/gpu_time.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,6 +110,19 @@ static enum status time_alone(struct op_plan *plan, double *seconds)
     enum status st = cuda_op_seconds(of_alone, seconds);
     op_plan_free(of_alone);
     return st;
+}
+
+/* The predicted seconds of a plan for a described GPU. */
+static double described_seconds(const struct op_plan *plan)
+{
+    struct traffic t;
+    double seconds = 0;
+    cuda_traffic(plan, &t);
+    for (int i = 0; i < t.n; i++)
+        seconds += gpu_time_of(cuda_device_of(plan->device)->described, &plan->desc, &t.kernel[i],
+                               NULL, NULL)
+                       .seconds;
+    return seconds;
 }
 
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds)

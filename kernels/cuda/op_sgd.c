@@ -37,16 +37,8 @@ static enum status run_sgd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
     struct cu_sgd a = sgd_of(p, arg);
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
-    return cu_sgd(&q, &a, &p->segments, arg[ROLE_WORKSPACE]);
-}
-
-static enum status run_check(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
-{
-    struct sgd_plan *p = (struct sgd_plan *)plan;
-    struct cu_sgd a = sgd_of(p, arg);
-    struct cu_queue q;
-    TRY(cuda_queue(s, &q));
-    return cu_check_finite(&q, &a, &p->segments, arg[ROLE_STATE]);
+    return plan->desc.kind == OP_SGD ? cu_sgd(&q, &a, &p->segments, arg[ROLE_WORKSPACE])
+                                     : cu_check_finite(&q, &a, &p->segments, arg[ROLE_STATE]);
 }
 
 static void sgd_free(struct op_plan *plan)
@@ -101,8 +93,7 @@ enum status cuda_plan_sgd(struct device *dev, const struct op_desc *desc, struct
 {
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
-    TRY(cuda_plan_new(dev, &d, sizeof(struct sgd_plan), d.kind == OP_SGD ? run_sgd : run_check,
-                      plan));
+    TRY(cuda_plan_new(dev, &d, sizeof(struct sgd_plan), run_sgd, plan));
     struct sgd_plan *p = (struct sgd_plan *)*plan;
     p->base.free = sgd_free;
     for (int i = 0; i < d.attr.sgd.n_segments; i++)

@@ -109,3 +109,18 @@ struct cu_bn_shape cuda_matrix(const struct tensor_desc *t)
 {
     return (struct cu_bn_shape){t->type, tensor_count(t) / t->dim[1], (int)t->dim[1]};
 }
+
+struct cu_pool cuda_pool_of(const struct tensor_desc *x, const struct tensor_desc *y)
+{
+    return (struct cu_pool){.type = x->type,
+                            .n = (int)x->dim[0],
+                            .c = (int)x->dim[1],
+                            .in = {(int)x->dim[2], (int)x->dim[3]},
+                            .out = {(int)y->dim[2], (int)y->dim[3]}};
+}
+
+struct cu_bn_statistics cuda_bn_statistics(const struct op_desc *d, void *const arg[ROLE_COUNT])
+{
+    return (struct cu_bn_statistics){arg[ROLE_MEAN], arg[ROLE_INVSTD], arg[ROLE_RMEAN],
+                                     arg[ROLE_RVAR], d->attr.bn.eps,   d->attr.bn.momentum};
+}

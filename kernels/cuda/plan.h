@@ -69,6 +69,12 @@ static inline size_t cuda_align(size_t bytes)
 /* A tensor as a matrix (rows, channels). */
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
+/* The windows' tensors X (or DX) and Y (or DY), without attributes. */
+struct cu_pool cuda_pool_of(const struct tensor_desc *x, const struct tensor_desc *y);
+
+/* Where a batch norm's statistics are written. */
+struct cu_bn_statistics cuda_bn_statistics(const struct op_desc *d, void *const arg[ROLE_COUNT]);
+
 /* The function `seconds` of plans. Sets *seconds to the time in the plan file, or measures the time
  * (op_timer.h) if the file has none. The time is 0 for a kind that lowering does not compare
  * (put_attributes in op_seconds.c), on a deterministic device, if the file has no time and the
@@ -76,19 +82,7 @@ struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds);
 
 /* Plan functions for the backend's records (see struct op_record). */
-op_planner cuda_plan_conv;
-op_planner cuda_plan_conv_fused;
-op_planner cuda_plan_linear;
-op_planner cuda_plan_bn;
-op_planner cuda_plan_bn_finalize;
-op_planner cuda_plan_bn_bwd_apply;
-op_planner cuda_plan_bn_pool;
-op_planner cuda_plan_pool;
-op_planner cuda_plan_avgpool;
-op_planner cuda_plan_elements;
-op_planner cuda_plan_dropout;
-op_planner cuda_plan_reorder;
-op_planner cuda_plan_normalize;
-op_planner cuda_plan_xent;
-op_planner cuda_plan_sgd;
-op_planner cuda_plan_scale;
+op_planner cuda_plan_conv, cuda_plan_conv_fused, cuda_plan_linear, cuda_plan_bn,
+    cuda_plan_bn_finalize, cuda_plan_bn_bwd_apply, cuda_plan_bn_pool, cuda_plan_pool,
+    cuda_plan_avgpool, cuda_plan_elements, cuda_plan_dropout, cuda_plan_reorder,
+    cuda_plan_normalize, cuda_plan_xent, cuda_plan_sgd, cuda_plan_scale;

@@ -7,6 +7,7 @@
 #include "kernels/cuda/plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Sets of tensors. A row may name tensors that a description lacks; they have no bytes. */
 #define R(role) (UINT64_C(1) << ROLE_##role)
@@ -19,157 +20,93 @@ enum { COPIED_IMAGE = ROLE_COUNT, COPIED_WEIGHTS };
 #define GRADIENTS  (R(DW) | R(DW_HALF))
 #define PARAMETERS (R(GAMMA) | R(BETA) | R(MEAN) | R(INVSTD))
 
-typedef bool condition(const struct op_plan *plan);
-
 /* --- conditions of rows --- */
 
-static bool copies_image(const struct op_plan *p)
-{
-    return cuda_conv_copies(p).image > 0;
-}
-
-static bool pads_weights(const struct op_plan *p)
-{
-    return cuda_conv_copies(p).rest & CONV_REST_PAD;
-}
+enum condition {
+    ALWAYS,
+    COPIES_IMAGE,
+    PADS_WEIGHTS,
+    CASTS_WEIGHTS,
+    CASTS_BIAS,
+    ADDS_BIAS,
+    ADDS_RELU,
+    SUMS_BIAS,
+    SUMS_RANKS,
+    ONE, /* no second batch norm, which is that of the residual */
+    TWO,
+    ONE_MASKED,
+    ONE_UNMASKED,
+    TWO_MASKED,
+    TWO_UNMASKED,
+    KEEPS_DZ,
+    MASKED_AGAIN,
+    UNMASKED_AGAIN,
+    COPIES, /* a pooling, normalize or reorder operation copies the activation to its workspace */
+    REORDER_CASTS,
+    REORDER_TRANSPOSES,
+    REORDER_RESIZES,
+    PLAIN_TO_PADDED,
+    PADDED_TO_PLAIN,
+    HAS_LARS,
+    CLIPS,
+    CONDITIONS
+};
 
 static bool casts_weights(const struct op_plan *p)
 {
-    return p->desc.t[ROLE_DW].type != p->desc.t[ROLE_X].type && !pads_weights(p);
+    return p->desc.t[ROLE_DW].type != p->desc.t[ROLE_X].type &&
+           !(cuda_conv_copies(p).rest & CONV_REST_PAD);
 }
 
-static bool casts_bias(const struct op_plan *p)
+static bool has_lars(const struct op_desc *d)
 {
-    return cuda_conv_copies(p).bias;
-}
-
-static bool adds_bias(const struct op_plan *p)
-{
-    return cuda_conv_copies(p).rest & CONV_REST_BIAS;
-}
-
-static bool adds_relu(const struct op_plan *p)
-{
-    return (cuda_conv_copies(p).rest & (CONV_REST_BIAS | CONV_REST_RELU)) == CONV_REST_RELU;
-}
-
-static bool sums_bias(const struct op_plan *p)
-{
-    return p->desc.t[ROLE_DB].ndim;
-}
-
-static bool sums_ranks(const struct op_plan *p)
-{
-    return p->desc.attr.bn.sync;
-}
-
-static bool masked(const struct op_plan *p)
-{
-    return p->desc.attr.bn.relu && p->desc.t[ROLE_MASK].ndim;
-}
-
-/* Whether the plan has a second batch norm: that of the residual. */
-static bool two(const struct op_plan *p)
-{
-    return p->desc.t[ROLE_Z_GAMMA].ndim || p->desc.t[ROLE_Z_EQ].ndim;
-}
-
-static bool one(const struct op_plan *p)
-{
-    return !two(p);
-}
-
-static bool one_masked(const struct op_plan *p)
-{
-    return one(p) && masked(p);
-}
-
-static bool one_unmasked(const struct op_plan *p)
-{
-    return one(p) && !masked(p);
-}
-
-static bool two_masked(const struct op_plan *p)
-{
-    return two(p) && masked(p);
-}
-
-static bool two_unmasked(const struct op_plan *p)
-{
-    return two(p) && !masked(p);
-}
-
-static bool keeps_dz(const struct op_plan *p)
-{
-    return one(p) && p->desc.t[ROLE_DZ].ndim;
-}
-
-static bool masked_again(const struct op_plan *p)
-{
-    return one_masked(p) && !keeps_dz(p);
-}
-
-static bool unmasked_again(const struct op_plan *p)
-{
-    return one_unmasked(p) && !keeps_dz(p);
-}
-
-/* Whether the plan of a pooling, normalize or reorder operation copies the activation to its
- * workspace. */
-static bool copies(const struct op_plan *p)
-{
-    return p->workspace > 0;
-}
-
-static bool same_order(const struct op_plan *p)
-{
-    const struct tensor_desc *x = &p->desc.t[ROLE_X], *y = &p->desc.t[ROLE_Y];
-    return cuda_lies(y, x->layout) && (x->ndim != 4 || cuda_channels(x) == cuda_channels(y));
-}
-
-static bool reorder_casts(const struct op_plan *p)
-{
-    return same_order(p) && p->desc.t[ROLE_X].type != p->desc.t[ROLE_Y].type;
-}
-
-static bool from_plain(const struct op_plan *p)
-{
-    return p->desc.t[ROLE_X].layout == LAYOUT_PLAIN;
-}
-
-static bool reorder_transposes(const struct op_plan *p)
-{
-    return !same_order(p) && !copies(p) &&
-           (from_plain(p) || p->desc.t[ROLE_Y].layout == LAYOUT_PLAIN);
-}
-
-static bool reorder_resizes(const struct op_plan *p)
-{
-    return !same_order(p) && !copies(p) && !reorder_transposes(p);
-}
-
-static bool plain_to_padded(const struct op_plan *p)
-{
-    return copies(p) && from_plain(p);
-}
-
-static bool padded_to_plain(const struct op_plan *p)
-{
-    return copies(p) && !from_plain(p);
-}
-
-static bool has_lars(const struct op_plan *p)
-{
-    const struct sgd_attr *a = &p->desc.attr.sgd;
     bool lars = false;
-    for (int i = 0; i < a->n_segments; i++)
-        lars = lars || a->segment[i].trust > 0;
+    for (int i = 0; op_in(d->kind, OPS_SGD) && i < d->attr.sgd.n_segments; i++)
+        lars = lars || d->attr.sgd.segment[i].trust > 0;
     return lars;
 }
 
-static bool clips(const struct op_plan *p)
+/* Sets which conditions hold for a plan; for those of other kinds of operations, any values. */
+static void find_conditions(const struct op_plan *p, bool holds[CONDITIONS])
 {
-    return p->desc.attr.sgd.clip > 0 && !has_lars(p);
+    const struct op_desc *d = &p->desc;
+    const struct tensor_desc *x = &d->t[ROLE_X], *y = &d->t[ROLE_Y];
+    const struct cuda_copies made = cuda_conv_copies(p);
+    bool bias = made.rest & CONV_REST_BIAS, lars = has_lars(d);
+    bool two = d->t[ROLE_Z_GAMMA].ndim || d->t[ROLE_Z_EQ].ndim;
+    bool masked = d->t[ROLE_MASK].ndim && d->attr.bn.relu, dz = !two && d->t[ROLE_DZ].ndim;
+    bool copies = p->workspace > 0, from_plain = x->layout == LAYOUT_PLAIN;
+    bool same = cuda_lies(y, x->layout) && (x->ndim != 4 || cuda_channels(x) == cuda_channels(y));
+    bool transposes = !same && !copies && (from_plain || y->layout == LAYOUT_PLAIN);
+    const bool all[CONDITIONS] = {
+        [ALWAYS] = true,
+        [COPIES_IMAGE] = made.image > 0,
+        [PADS_WEIGHTS] = made.rest & CONV_REST_PAD,
+        [CASTS_WEIGHTS] = casts_weights(p),
+        [CASTS_BIAS] = made.bias,
+        [ADDS_BIAS] = bias,
+        [ADDS_RELU] = !bias && made.rest & CONV_REST_RELU,
+        [SUMS_BIAS] = d->t[ROLE_DB].ndim,
+        [SUMS_RANKS] = d->attr.bn.sync,
+        [ONE] = !two,
+        [TWO] = two,
+        [ONE_MASKED] = !two && masked,
+        [ONE_UNMASKED] = !two && !masked,
+        [TWO_MASKED] = two && masked,
+        [TWO_UNMASKED] = two && !masked,
+        [KEEPS_DZ] = dz,
+        [MASKED_AGAIN] = !two && masked && !dz,
+        [UNMASKED_AGAIN] = !two && !masked && !dz,
+        [COPIES] = copies,
+        [REORDER_CASTS] = same && x->type != y->type,
+        [REORDER_TRANSPOSES] = transposes,
+        [REORDER_RESIZES] = !same && !copies && !transposes,
+        [PLAIN_TO_PADDED] = copies && from_plain,
+        [PADDED_TO_PLAIN] = copies && !from_plain,
+        [HAS_LARS] = lars,
+        [CLIPS] = op_in(d->kind, OPS_SGD) && d->attr.sgd.clip > 0 && !lars,
+    };
+    memcpy(holds, all, sizeof all);
 }
 
 /* --- the table --- */
@@ -188,105 +125,106 @@ static const struct row {
     uint64_t kinds;
     const char *kernel; /* the kernel's name in launch(); LIBRARY: a call of cuDNN or cuBLASLt */
     uint64_t reads, writes;
-    condition *when; /* NULL: always */
+    enum condition when;
 } rows[] = {
-    {FWD, "resize_rows", R(X), IMAGE, copies_image},
-    {FWD | BWD_DATA, "resize_rows", R(W), WEIGHTS, pads_weights},
-    {FWD, "cast", R(B), 0, casts_bias},
-    {FWD, LIBRARY, IMAGE | WEIGHTS, R(Y), NULL},
-    {FWD, "add_bias", R(Y) | R(B), R(Y), adds_bias},
-    {FWD, "relu_fwd", R(Y), R(Y), adds_relu},
-    {BWD_DATA, LIBRARY, R(DY) | WEIGHTS, IMAGE, NULL},
-    {BWD_DATA, "resize_rows", IMAGE, R(DX), copies_image},
-    {BWD_W, "resize_rows", R(X), IMAGE, copies_image},
-    {BWD_W, LIBRARY, IMAGE | R(DY), WEIGHTS, NULL},
-    {BWD_W, "resize_rows", WEIGHTS, R(DW), pads_weights},
-    {BWD_W, "cast", WEIGHTS, R(DW), casts_weights},
+    {FWD, "resize_rows", R(X), IMAGE, COPIES_IMAGE},
+    {FWD | BWD_DATA, "resize_rows", R(W), WEIGHTS, PADS_WEIGHTS},
+    {FWD, "cast", R(B), 0, CASTS_BIAS},
+    {FWD, LIBRARY, IMAGE | WEIGHTS, R(Y), ALWAYS},
+    {FWD, "add_bias", R(Y) | R(B), R(Y), ADDS_BIAS},
+    {FWD, "relu_fwd", R(Y), R(Y), ADDS_RELU},
+    {BWD_DATA, LIBRARY, R(DY) | WEIGHTS, IMAGE, ALWAYS},
+    {BWD_DATA, "resize_rows", IMAGE, R(DX), COPIES_IMAGE},
+    {BWD_W, "resize_rows", R(X), IMAGE, COPIES_IMAGE},
+    {BWD_W, LIBRARY, IMAGE | R(DY), WEIGHTS, ALWAYS},
+    {BWD_W, "resize_rows", WEIGHTS, R(DW), PADS_WEIGHTS},
+    {BWD_W, "cast", WEIGHTS, R(DW), CASTS_WEIGHTS},
 
     {OP_SET(CONV_STATS_FWD), LIBRARY, R(X) | R(AFFINE) | R(Z) | R(Z_AFFINE) | R(W),
-     R(Y) | R(SUMS) | R(APPLIED), NULL},
-    {APPLY_W, LIBRARY, R(X) | R(AFFINE) | R(DY), WEIGHTS, NULL},
-    {APPLY_W, "cast", WEIGHTS, R(DW), casts_weights},
+     R(Y) | R(SUMS) | R(APPLIED), ALWAYS},
+    {APPLY_W, LIBRARY, R(X) | R(AFFINE) | R(DY), WEIGHTS, ALWAYS},
+    {APPLY_W, "cast", WEIGHTS, R(DW), CASTS_WEIGHTS},
     {OP_SET(CONV_BWD_DATA_BN), LIBRARY,
      R(DY) | R(W) | R(DY2) | R(X) | R(Z) | R(MEAN) | R(INVSTD) | R(BN_GAMMA) | R(BN_BETA) |
          R(Z_MEAN) | R(Z_INVSTD) | R(Z_GAMMA) | R(Z_BETA),
-     R(DX) | R(DGAMMA) | R(DBETA) | R(EQ) | R(Z_DGAMMA) | R(Z_DBETA) | R(Z_EQ), NULL},
+     R(DX) | R(DGAMMA) | R(DBETA) | R(EQ) | R(Z_DGAMMA) | R(Z_DBETA) | R(Z_EQ), ALWAYS},
 
-    {OP_SET(LINEAR_FWD), LIBRARY, R(X) | R(W) | R(B), R(Y), NULL},
-    {OP_SET(LINEAR_BWD_DATA), LIBRARY, R(DY) | R(W), R(DX), NULL},
-    {OP_SET(LINEAR_BWD_WEIGHTS), LIBRARY, R(X) | R(DY), R(DW), NULL},
-    {BIAS_W, "bn_sums", R(DY), 0, sums_bias},
-    {BIAS_W, "bn_combine", 0, 0, sums_bias},
-    {BIAS_W, "take_sums", 0, R(DB), sums_bias},
+    {OP_SET(LINEAR_FWD), LIBRARY, R(X) | R(W) | R(B), R(Y), ALWAYS},
+    {OP_SET(LINEAR_BWD_DATA), LIBRARY, R(DY) | R(W), R(DX), ALWAYS},
+    {OP_SET(LINEAR_BWD_WEIGHTS), LIBRARY, R(X) | R(DY), R(DW), ALWAYS},
+    {BIAS_W, "bn_sums", R(DY), 0, SUMS_BIAS},
+    {BIAS_W, "bn_combine", 0, 0, SUMS_BIAS},
+    {BIAS_W, "take_sums", 0, R(DB), SUMS_BIAS},
 
-    {BN_TRAIN, "bn_sums", R(X), 0, NULL},
-    {BN_TRAIN, "bn_combine", 0, STATISTICS, NULL},
-    {BN_TRAIN, "bn_finalize", 0, STATISTICS, sums_ranks},
-    {BN_ALL, "bn_apply", R(X) | R(Z) | R(Z_AFFINE) | PARAMETERS, R(Y) | R(MASK), NULL},
-    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(MASK) | R(MEAN), R(DZ), one_masked},
-    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(Y) | R(MEAN), R(DZ), one_unmasked},
-    {OP_SET(BN_BWD), "bn_bwd_combine", R(INVSTD), R(DGAMMA) | R(DBETA), one},
+    {BN_TRAIN, "bn_sums", R(X), 0, ALWAYS},
+    {BN_TRAIN, "bn_combine", 0, STATISTICS, ALWAYS},
+    {BN_TRAIN, "bn_finalize", 0, STATISTICS, SUMS_RANKS},
+    {BN_ALL, "bn_apply", R(X) | R(Z) | R(Z_AFFINE) | PARAMETERS, R(Y) | R(MASK), ALWAYS},
+    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(MASK) | R(MEAN), R(DZ), ONE_MASKED},
+    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(Y) | R(MEAN), R(DZ), ONE_UNMASKED},
+    {OP_SET(BN_BWD), "bn_bwd_combine", R(INVSTD), R(DGAMMA) | R(DBETA), ONE},
     {OP_SET(BN_BWD), "bn_bwd_sums_two",
-     R(DY) | R(DY2) | R(X) | R(Z) | R(MASK) | R(MEAN) | R(Z_MEAN), R(DZ), two_masked},
+     R(DY) | R(DY2) | R(X) | R(Z) | R(MASK) | R(MEAN) | R(Z_MEAN), R(DZ), TWO_MASKED},
     {OP_SET(BN_BWD), "bn_bwd_sums_two", R(DY) | R(DY2) | R(X) | R(Z) | R(Y) | R(MEAN) | R(Z_MEAN),
-     R(DZ), two_unmasked},
+     R(DZ), TWO_UNMASKED},
     {OP_SET(BN_BWD), "bn_bwd_combine_two", R(INVSTD) | R(Z_INVSTD) | R(GAMMA) | R(Z_GAMMA),
-     R(DGAMMA) | R(DBETA) | R(Z_DGAMMA) | R(Z_DBETA), two},
-    {OP_SET(BN_BWD), "bn_bwd_lines", R(DZ) | R(X) | R(Z), R(DX) | R(DZ), two},
-    {OP_SET(BN_BWD), "bn_bwd_apply", R(DZ) | R(X) | PARAMETERS, R(DX), keeps_dz},
+     R(DGAMMA) | R(DBETA) | R(Z_DGAMMA) | R(Z_DBETA), TWO},
+    {OP_SET(BN_BWD), "bn_bwd_lines", R(DZ) | R(X) | R(Z), R(DX) | R(DZ), TWO},
+    {OP_SET(BN_BWD), "bn_bwd_apply", R(DZ) | R(X) | PARAMETERS, R(DX), KEEPS_DZ},
     {OP_SET(BN_BWD), "bn_bwd_apply", R(DY) | R(DY2) | R(X) | R(MASK) | PARAMETERS, R(DX),
-     masked_again},
+     MASKED_AGAIN},
     {OP_SET(BN_BWD), "bn_bwd_apply", R(DY) | R(DY2) | R(X) | R(Y) | PARAMETERS, R(DX),
-     unmasked_again},
+     UNMASKED_AGAIN},
     {OP_SET(BN_FINALIZE), "bn_from_sums", R(SUMS) | R(GAMMA) | R(BETA) | R(RMEAN) | R(RVAR),
-     STATISTICS | R(AFFINE), NULL},
-    {OP_SET(BN_BWD_APPLY), "bn_bwd_line", R(DY) | R(X) | R(EQ), R(DX), one},
+     STATISTICS | R(AFFINE), ALWAYS},
+    {OP_SET(BN_BWD_APPLY), "bn_bwd_line", R(DY) | R(X) | R(EQ), R(DX), ONE},
     {OP_SET(BN_BWD_APPLY), "bn_bwd_lines", R(DY) | R(X) | R(Z) | R(EQ) | R(Z_EQ), R(DX) | R(DZ),
-     two},
+     TWO},
 
-    {OP_SET(BN_STATISTICS), "bn_sums", R(X), 0, NULL},
-    {OP_SET(BN_STATISTICS), "bn_combine", 0, STATISTICS, NULL},
-    {OP_SET(BN_POOL_FWD), "bn_pool_fwd", R(X) | PARAMETERS, R(Y) | R(INDEX), NULL},
-    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_sums", R(DY) | R(DY2) | R(INDEX) | R(X) | R(MEAN), 0, NULL},
+    {OP_SET(BN_STATISTICS), "bn_sums", R(X), 0, ALWAYS},
+    {OP_SET(BN_STATISTICS), "bn_combine", 0, STATISTICS, ALWAYS},
+    {OP_SET(BN_POOL_FWD), "bn_pool_fwd", R(X) | PARAMETERS, R(Y) | R(INDEX), ALWAYS},
+    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_sums", R(DY) | R(DY2) | R(INDEX) | R(X) | R(MEAN), 0,
+     ALWAYS},
     {OP_SET(BN_POOL_BWD), "bn_pool_bwd_combine", R(GAMMA) | R(MEAN) | R(INVSTD),
-     R(DGAMMA) | R(DBETA), NULL},
-    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_apply", R(DY) | R(DY2) | R(INDEX) | R(X), R(DX), NULL},
+     R(DGAMMA) | R(DBETA), ALWAYS},
+    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_apply", R(DY) | R(DY2) | R(INDEX) | R(X), R(DX), ALWAYS},
 
-    {OP_SET(RELU_FWD), "relu_fwd", R(X), R(Y), NULL},
-    {OP_SET(RELU_BWD), "relu_bwd", R(DY) | R(DY2) | R(Y), R(DX), NULL},
-    {OP_SET(ADD), "add", R(X) | R(Z), R(Y), NULL},
-    {OP_SET(ADD_STRIDED), "add_strided", R(X) | R(Y), R(Y), NULL},
-    {OP_SET(MAXPOOL_FWD), "maxpool_fwd", R(X), R(Y) | R(INDEX), NULL},
-    {OP_SET(MAXPOOL_BWD), "maxpool_bwd", R(DY) | R(DY2) | R(INDEX), R(DX), NULL},
-    {OP_SET(AVGPOOL_FWD), "avgpool_fwd", R(X), IMAGE, NULL},
-    {OP_SET(AVGPOOL_FWD), "transpose", IMAGE, R(Y), copies},
-    {OP_SET(AVGPOOL_BWD), "transpose", R(DY), IMAGE, copies},
-    {OP_SET(AVGPOOL_BWD), "avgpool_bwd", IMAGE, R(DX), NULL},
-    {OPS_DROPOUT, "dropout", R(X) | R(DY), R(Y) | R(DX), NULL},
+    {OP_SET(RELU_FWD), "relu_fwd", R(X), R(Y), ALWAYS},
+    {OP_SET(RELU_BWD), "relu_bwd", R(DY) | R(DY2) | R(Y), R(DX), ALWAYS},
+    {OP_SET(ADD), "add", R(X) | R(Z), R(Y), ALWAYS},
+    {OP_SET(ADD_STRIDED), "add_strided", R(X) | R(Y), R(Y), ALWAYS},
+    {OP_SET(MAXPOOL_FWD), "maxpool_fwd", R(X), R(Y) | R(INDEX), ALWAYS},
+    {OP_SET(MAXPOOL_BWD), "maxpool_bwd", R(DY) | R(DY2) | R(INDEX), R(DX), ALWAYS},
+    {OP_SET(AVGPOOL_FWD), "avgpool_fwd", R(X), IMAGE, ALWAYS},
+    {OP_SET(AVGPOOL_FWD), "transpose", IMAGE, R(Y), COPIES},
+    {OP_SET(AVGPOOL_BWD), "transpose", R(DY), IMAGE, COPIES},
+    {OP_SET(AVGPOOL_BWD), "avgpool_bwd", IMAGE, R(DX), ALWAYS},
+    {OPS_DROPOUT, "dropout", R(X) | R(DY), R(Y) | R(DX), ALWAYS},
 
-    {OP_SET(NORMALIZE), "normalize", R(X) | R(PARTNER), IMAGE, NULL},
-    {OP_SET(NORMALIZE), "transpose", IMAGE, R(Y), copies},
-    {OP_SET(REORDER), "cast", R(X), R(Y), reorder_casts},
-    {OP_SET(REORDER), "transpose", R(X), R(Y), reorder_transposes},
-    {OP_SET(REORDER), "resize_rows", R(X), R(Y), reorder_resizes},
-    {OP_SET(REORDER), "transpose", R(X), IMAGE, plain_to_padded},
-    {OP_SET(REORDER), "resize_rows", IMAGE, R(Y), plain_to_padded},
-    {OP_SET(REORDER), "resize_rows", R(X), IMAGE, padded_to_plain},
-    {OP_SET(REORDER), "transpose", IMAGE, R(Y), padded_to_plain},
-    {OP_SET(ROUND), "round", R(X), R(Y), NULL},
+    {OP_SET(NORMALIZE), "normalize", R(X) | R(PARTNER), IMAGE, ALWAYS},
+    {OP_SET(NORMALIZE), "transpose", IMAGE, R(Y), COPIES},
+    {OP_SET(REORDER), "cast", R(X), R(Y), REORDER_CASTS},
+    {OP_SET(REORDER), "transpose", R(X), R(Y), REORDER_TRANSPOSES},
+    {OP_SET(REORDER), "resize_rows", R(X), R(Y), REORDER_RESIZES},
+    {OP_SET(REORDER), "transpose", R(X), IMAGE, PLAIN_TO_PADDED},
+    {OP_SET(REORDER), "resize_rows", IMAGE, R(Y), PLAIN_TO_PADDED},
+    {OP_SET(REORDER), "resize_rows", R(X), IMAGE, PADDED_TO_PLAIN},
+    {OP_SET(REORDER), "transpose", IMAGE, R(Y), PADDED_TO_PLAIN},
+    {OP_SET(ROUND), "round", R(X), R(Y), ALWAYS},
 
-    {LOSS, "check_labels", R(LABEL), 0, NULL},
-    {LOSS, "softmax_xent", R(X) | R(LABEL) | R(PARTNER), R(DX), NULL},
-    {LOSS, "sum_rows", 0, R(METRICS), NULL},
-    {OP_SET(SGD), "chunk_squares", R(W) | GRADIENTS, 0, has_lars},
-    {OP_SET(SGD), "local_rates", 0, 0, has_lars},
-    {OP_SET(SGD), "chunk_squares", GRADIENTS, 0, clips},
-    {OP_SET(SGD), "clip_factor", 0, 0, clips},
-    {OP_SET(SGD), "sgd", R(W) | GRADIENTS | R(MOMENTUM), R(W) | R(MOMENTUM) | R(WCOPY), NULL},
-    {OP_SET(CHECK_FINITE), "check_begin", 0, R(STATE), NULL},
-    {OP_SET(CHECK_FINITE), "check_finite", GRADIENTS, R(STATE), NULL},
-    {OP_SET(SCALE_SET), "scale_set", R(SCALER), R(STATE), NULL},
-    {OP_SET(SCALE_UPDATE), "scale_update", R(STATE), R(SCALER), NULL},
+    {LOSS, "check_labels", R(LABEL), 0, ALWAYS},
+    {LOSS, "softmax_xent", R(X) | R(LABEL) | R(PARTNER), R(DX), ALWAYS},
+    {LOSS, "sum_rows", 0, R(METRICS), ALWAYS},
+    {OP_SET(SGD), "chunk_squares", R(W) | GRADIENTS, 0, HAS_LARS},
+    {OP_SET(SGD), "local_rates", 0, 0, HAS_LARS},
+    {OP_SET(SGD), "chunk_squares", GRADIENTS, 0, CLIPS},
+    {OP_SET(SGD), "clip_factor", 0, 0, CLIPS},
+    {OP_SET(SGD), "sgd", R(W) | GRADIENTS | R(MOMENTUM), R(W) | R(MOMENTUM) | R(WCOPY), ALWAYS},
+    {OP_SET(CHECK_FINITE), "check_begin", 0, R(STATE), ALWAYS},
+    {OP_SET(CHECK_FINITE), "check_finite", GRADIENTS, R(STATE), ALWAYS},
+    {OP_SET(SCALE_SET), "scale_set", R(SCALER), R(STATE), ALWAYS},
+    {OP_SET(SCALE_UPDATE), "scale_update", R(STATE), R(SCALER), ALWAYS},
 };
 
 /* The operations that call cuda_round_written at their end. */
@@ -306,7 +244,7 @@ static enum role role_of(const struct op_plan *p, int bit)
     }
     if (bit != COPIED_IMAGE)
         return (enum role)bit;
-    if (op_in(d->kind, OPS_CONV) ? copies_image(p) : copies(p))
+    if (op_in(d->kind, OPS_CONV) ? cuda_conv_copies(p).image > 0 : p->workspace > 0)
         return ROLE_WORKSPACE;
     if (op_in(d->kind, OPS_CONV))
         return d->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X;
@@ -385,9 +323,11 @@ static void add_row(const struct op_plan *p, const struct row *row, struct traff
 void cuda_traffic(const struct op_plan *p, struct traffic *t)
 {
     const struct op_desc *d = &p->desc;
+    bool holds[CONDITIONS];
+    find_conditions(p, holds);
     t->n = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (op_in(d->kind, rows[i].kinds) && (!rows[i].when || rows[i].when(p)))
+        if (op_in(d->kind, rows[i].kinds) && holds[rows[i].when])
             add_row(p, &rows[i], t);
     for (int r = 0; r < ROLE_COUNT && op_in(d->kind, ROUNDED); r++)
         if (op_roles(d->kind).writes >> r & 1 && cuda_rounds_result(&d->t[r])) {

@@ -81,21 +81,18 @@ static void keep_statistics(const struct ref_args *a, int64_t c, struct moments 
     a->t[ROLE_RVAR][c] = (1 - m) * a->t[ROLE_RVAR][c] + m * unbiased;
 }
 
-void ref_bn_statistics(const struct ref_args *a)
+void ref_bn_fwd(const struct ref_args *a)
 {
+    enum op_kind kind = a->d->kind;
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
         struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
-        keep_statistics(a, c, moments_of(a, &ch));
-    }
-}
-
-void ref_bn_fwd_train(const struct ref_args *a)
-{
-    for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
-        struct moments k = moments_of(a, &ch);
-        keep_statistics(a, c, k);
-        bn_apply(a, &ch, k.mean, a->t[ROLE_INVSTD][c]);
+        if (kind == OP_BN_FWD_TRAIN || kind == OP_BN_STATISTICS)
+            keep_statistics(a, c, moments_of(a, &ch));
+        if (kind == OP_BN_FWD_EVAL)
+            bn_apply(a, &ch, a->t[ROLE_RMEAN][c],
+                     1 / sqrt(a->t[ROLE_RVAR][c] + (double)a->d->attr.bn.eps));
+        else if (kind != OP_BN_STATISTICS)
+            bn_apply(a, &ch, a->t[ROLE_MEAN][c], a->t[ROLE_INVSTD][c]);
     }
 }
 
@@ -112,23 +109,6 @@ void ref_bn_finalize(const struct ref_args *a)
         double scale = ref_stored(&a->d->t[ROLE_AFFINE], exact);
         a->t[ROLE_AFFINE][c] = scale;
         a->t[ROLE_AFFINE][channels + c] = a->t[ROLE_BETA][c] - a->t[ROLE_MEAN][c] * scale;
-    }
-}
-
-void ref_bn_apply(const struct ref_args *a)
-{
-    for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
-        bn_apply(a, &ch, a->t[ROLE_MEAN][c], a->t[ROLE_INVSTD][c]);
-    }
-}
-
-void ref_bn_fwd_eval(const struct ref_args *a)
-{
-    for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
-        double invstd = 1 / sqrt(a->t[ROLE_RVAR][c] + (double)a->d->attr.bn.eps);
-        bn_apply(a, &ch, a->t[ROLE_RMEAN][c], invstd);
     }
 }
 

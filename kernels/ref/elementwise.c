@@ -41,8 +41,10 @@ void ref_add_strided(const struct ref_args *a)
 }
 
 /* Forward and backward multiply by the same mask. */
-static void dropout(const struct ref_args *a, enum role from, enum role to)
+void ref_dropout(const struct ref_args *a)
 {
+    bool forward = a->d->kind == OP_DROPOUT_FWD;
+    enum role from = forward ? ROLE_X : ROLE_DY, to = forward ? ROLE_Y : ROLE_DX;
     const struct dropout_attr *attr = &a->d->attr.dropout;
     int64_t rows = a->d->t[from].dim[0], per_row = tensor_count(&a->d->t[from]) / rows;
     double scale = 1 / (1 - (double)attr->p);
@@ -54,16 +56,6 @@ static void dropout(const struct ref_args *a, enum role from, enum role to)
             a->t[to][n * per_row + f] = a->t[from][n * per_row + f] * factor;
         }
     }
-}
-
-void ref_dropout_fwd(const struct ref_args *a)
-{
-    dropout(a, ROLE_X, ROLE_Y);
-}
-
-void ref_dropout_bwd(const struct ref_args *a)
-{
-    dropout(a, ROLE_DY, ROLE_DX);
 }
 
 /* Mixes each row of Y with its partner row. Both rows must be read unmixed, so the function first
@@ -93,7 +85,7 @@ void ref_normalize(const struct ref_args *a)
         mix_rows(a, count / x->dim[0]);
 }
 
-/* plan.c changes layout and precision when it unpacks and packs, so the formula only copies. */
+/* ref.c changes layout and precision when it unpacks and packs, so the formula only copies. */
 void ref_copy(const struct ref_args *a)
 {
     int64_t count = tensor_count(&a->d->t[ROLE_X]);

@@ -1,7 +1,7 @@
-/* The formulas of the reference, one function per kind of operation.
+/* The formulas of the reference, a function for one or more kinds of operations.
  *
  * A formula gets every tensor as doubles in plain row-major order, whatever its type and layout.
- * plan.c unpacks inputs, clears tensors that are only written, and packs results. It rounds each
+ * ref.c unpacks inputs, clears tensors that are only written, and packs results. It rounds each
  * value as the tensor's description says. So a formula computes in double and does not round, with
  * two exceptions: it rounds a result from which it computes another result (ref_stored), and it
  * rounds the values of segments that have their own precision. A result may share memory with an
@@ -55,41 +55,15 @@ static inline double ref_relu(double v)
     return v < 0 ? 0 : v;
 }
 
-void ref_conv_fwd(const struct ref_args *a);
-void ref_conv_bwd_data(const struct ref_args *a);
-void ref_conv_bwd_weights(const struct ref_args *a);
-void ref_bn_fwd_train(const struct ref_args *a);
-void ref_bn_fwd_eval(const struct ref_args *a);
-void ref_bn_bwd(const struct ref_args *a);
-void ref_conv_stats_fwd(const struct ref_args *a);
-void ref_conv_apply_bwd_weights(const struct ref_args *a);
-void ref_conv_bwd_data_bn(const struct ref_args *a);
-void ref_bn_finalize(const struct ref_args *a);
-void ref_bn_apply(const struct ref_args *a);
-void ref_bn_bwd_apply(const struct ref_args *a);
-void ref_bn_statistics(const struct ref_args *a);
-void ref_bn_pool_fwd(const struct ref_args *a);
-void ref_bn_pool_bwd(const struct ref_args *a);
-void ref_relu_fwd(const struct ref_args *a);
-void ref_relu_bwd(const struct ref_args *a);
-void ref_add(const struct ref_args *a);
-void ref_add_strided(const struct ref_args *a);
-void ref_maxpool_fwd(const struct ref_args *a);
-void ref_maxpool_bwd(const struct ref_args *a);
-void ref_avgpool_fwd(const struct ref_args *a);
-void ref_avgpool_bwd(const struct ref_args *a);
-void ref_linear_fwd(const struct ref_args *a);
-void ref_linear_bwd_data(const struct ref_args *a);
-void ref_linear_bwd_weights(const struct ref_args *a);
-void ref_dropout_fwd(const struct ref_args *a);
-void ref_dropout_bwd(const struct ref_args *a);
-void ref_softmax_xent(const struct ref_args *a);
-void ref_sgd(const struct ref_args *a);
-void ref_check_finite(const struct ref_args *a);
-void ref_scale_set(const struct ref_args *a);
-void ref_scale_update(const struct ref_args *a);
-void ref_normalize(const struct ref_args *a);
-void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
+/* ref_bn_fwd: BN_FWD_TRAIN, BN_FWD_EVAL, BN_APPLY and BN_STATISTICS; ref_dropout and ref_avgpool:
+ * both directions; ref_copy: REORDER and ROUND. */
+typedef void ref_formula(const struct ref_args *a);
+ref_formula ref_conv_fwd, ref_conv_bwd_data, ref_conv_bwd_weights, ref_bn_fwd, ref_bn_bwd,
+    ref_conv_stats_fwd, ref_conv_apply_bwd_weights, ref_conv_bwd_data_bn, ref_bn_finalize,
+    ref_bn_bwd_apply, ref_bn_pool_fwd, ref_bn_pool_bwd, ref_relu_fwd, ref_relu_bwd, ref_add,
+    ref_add_strided, ref_maxpool_fwd, ref_maxpool_bwd, ref_avgpool, ref_linear_fwd,
+    ref_linear_bwd_data, ref_linear_bwd_weights, ref_dropout, ref_softmax_xent, ref_sgd,
+    ref_check_finite, ref_scale_set, ref_scale_update, ref_normalize, ref_copy;
 
 /* Number of channels of a batch norm that sums over all ranks. */
 int64_t ref_bn_channels(const struct op_desc *d);

@@ -70,9 +70,12 @@ static int64_t window_end(int64_t i, int64_t in, int64_t out)
 
 /* Both directions visit the same (output, input) pairs: forward adds x/area into y, backward adds
  * dy/area into dx. */
-static void avgpool(const struct tensor_desc *xd, const struct tensor_desc *yd, double *x,
-                    double *y, bool backward)
+void ref_avgpool(const struct ref_args *a)
 {
+    bool backward = a->d->kind == OP_AVGPOOL_BWD;
+    enum role of_x = backward ? ROLE_DX : ROLE_X, of_y = backward ? ROLE_DY : ROLE_Y;
+    const struct tensor_desc *xd = &a->d->t[of_x], *yd = &a->d->t[of_y];
+    double *x = a->t[of_x], *y = a->t[of_y];
     int64_t i = 0;
     for (int64_t plane = 0; plane < yd->dim[0] * yd->dim[1]; plane++)
         for (int64_t oh = 0; oh < yd->dim[2]; oh++)
@@ -93,14 +96,4 @@ static void avgpool(const struct tensor_desc *xd, const struct tensor_desc *yd, 
                 if (!backward)
                     y[i] = sum / area;
             }
-}
-
-void ref_avgpool_fwd(const struct ref_args *a)
-{
-    avgpool(&a->d->t[ROLE_X], &a->d->t[ROLE_Y], a->t[ROLE_X], a->t[ROLE_Y], false);
-}
-
-void ref_avgpool_bwd(const struct ref_args *a)
-{
-    avgpool(&a->d->t[ROLE_DX], &a->d->t[ROLE_DY], a->t[ROLE_DX], a->t[ROLE_DY], true);
 }

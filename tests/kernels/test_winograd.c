@@ -11,6 +11,8 @@ static const struct conv_shape many_tiles[] = {
     {20, 32, 18, 15, 32, {3, 3}, {1, 1}, {1, 1}, 1},
     {9, 32, 24, 24, 96, {3, 3}, {1, 1}, {0, 2}, 1},
     {2, 64, 7, 9, 160, {3, 3}, {1, 1}, {1, 1}, 1},
+    {16, 32, 14, 10, 64, {3, 3}, {1, 1}, {1, 1}, 1}, /* tiles of several images in each direction */
+    {6, 32, 1, 13, 32, {3, 3}, {1, 1}, {1, 1}, 1},
 };
 static const enum op_kind passes[] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
 static const uint64_t optional[] = {WITH(B), 0, WITH(DB)};

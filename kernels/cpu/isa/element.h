@@ -45,10 +45,18 @@ static inline struct line element_get_exact(const stored *p, int n)
 {
     if (n == LINE)
         return element_load_exact(p);
+#if defined(__AVX512F__)
+    __mmask16 first = (__mmask16)((1u << n) - 1);
+    if (!element_is_narrow(ELEMENT))
+        return (struct line){{_mm512_maskz_loadu_ps(first, p)}};
+    struct narrow_line a = {{(vec_narrow)_mm256_maskz_loadu_epi16(first, p)}};
+    return ELEMENT == ELEMENT_F16 ? line_from_f16(a) : line_from_bf16(a);
+#else
     stored lane[LINE] = {0};
     for (int i = 0; i < n; i++)
         lane[i] = p[i];
     return element_load_exact(lane);
+#endif
 }
 
 /* Stores the first n <= LINE lanes of a line at p. */

@@ -1,18 +1,31 @@
 /* Finds the maximum of each window in a row of windows, and the index of the maximum in the
- * window. */
+ * window; and sums the gradients of a row of inputs. A line of channels stays in registers while
+ * the loop over its window updates it. */
 #include "kernels/cpu/isa/element.h"
 
 #include <math.h>
+#include <string.h>
 
-/* Number of outputs of a tile. They stay in the L1 cache while the loop over the window updates
- * them. */
-enum { TILE = 1024 };
+/* The hardware does not prefetch beyond the end of a page, so rows are fetched so many bytes ahead.
+ */
+enum { AHEAD = 2048 };
 
-struct tile {
-    int64_t begin, end; /* output columns */
-    float best[TILE];   /* (columns, lanes) */
-    int32_t place[TILE];
-};
+/* Channels of a block in oneDNN's layouts for these registers. */
+enum { BLOCK = VEC_BYTES == 64 ? 16 : 8 };
+
+/* Inlines `row` with constants for the layout and window of most networks. */
+#define WITH_CONSTANTS(row, p, ...)                                                                \
+    do {                                                                                           \
+        struct maxpool_row c_ = *(p);                                                              \
+        if (c_.lanes == BLOCK && c_.pixel == BLOCK && c_.kernel[0] == 3 && c_.kernel[1] == 3 &&    \
+            c_.stride[0] == 2 && c_.stride[1] == 2) {                                              \
+            c_.lanes = c_.pixel = BLOCK;                                                           \
+            c_.kernel[0] = c_.kernel[1] = 3;                                                       \
+            c_.stride[0] = c_.stride[1] = 2;                                                       \
+            row(c_, __VA_ARGS__);                                                                  \
+        } else                                                                                     \
+            row(c_, __VA_ARGS__);                                                                  \
+    } while (0)
 
 static inline int64_t max64(int64_t a, int64_t b)
 {
@@ -24,143 +37,136 @@ static inline int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The first value always becomes the maximum, even -infinity. After that a larger value or a NaN
- * replaces the maximum. */
-static inline __attribute__((always_inline)) void
-compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int32_t place)
+/* Number of vectors that hold the first n lanes of a line. */
+static inline int vecs_of(int n)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < lanes; i++) {
-        bool wins = (value[i] > best[i]) | (value[i] != value[i]) | (held[i] < 0);
-        best[i] = wins ? value[i] : best[i];
-        held[i] = wins ? place : held[i];
-    }
+    return (n + VEC_LANES - 1) / VEC_LANES;
 }
 
-/* The output columns of a tile for which column kw of the window lies in the image. These are the
- * columns with
- *   0 <= column * stride - reach < width,
- * where reach is the padding minus kw. */
-struct columns {
-    int64_t reach, begin, end;
+/* A line of outputs: the maxima so far, and their indices. */
+struct contest {
+    struct line best;
+    vec_bits place[LINE_VECS];
 };
 
-static inline __attribute__((always_inline)) struct columns
-columns_of(const struct maxpool_row *p, const struct tile *t, int kw, int64_t stride)
+/* A larger value or a NaN replaces the maximum. */
+static inline struct contest compete(struct contest c, struct line x, uint32_t place, int n)
 {
-    int64_t reach = p->pad[1] - kw;
-    return (struct columns){
-        .reach = reach,
-        .begin = max64(t->begin, (max64(reach, 0) + stride - 1) / stride),
-        .end = min64(t->end, (p->width + reach + stride - 1) / stride),
-    };
+    for (int i = 0; i < vecs_of(n); i++) {
+        vec_mask wins = VEC_EXCEEDS(x.v[i], c.best.v[i]);
+        c.best.v[i] = (vec)VEC_CHOOSE(wins, (vec_bits)x.v[i], (vec_bits)c.best.v[i]);
+        c.place[i] = VEC_CHOOSE(wins, (vec_bits){0} + place, c.place[i]);
+    }
+    return c;
 }
 
-/* Compares the elements at one position of the windows with the maxima. Skips the output columns
- * whose window has this position in the padding. Callers pass constants for the important layouts,
- * so that the loop over lanes has a fixed length. Floats are compared in place. Other elements are
- * first converted, a line at a time. */
-static inline __attribute__((always_inline)) void compete(const struct maxpool_row *p,
-                                                          struct tile *t, const stored *x, int kw,
-                                                          int32_t place, int64_t lanes,
-                                                          int64_t pixel, int64_t stride)
+/* The rows and columns of a window that lie in the image. */
+struct inside {
+    int row, end_row, column, end_column;
+};
+
+/* The first n <= LINE lanes of an output; x points to the window's corner, which may lie in the
+ * padding. The contest begins with the first position and -infinity, which only -infinity itself
+ * does not replace. */
+static inline __attribute__((always_inline)) struct contest
+contest_of(struct maxpool_row p, struct inside in, const stored *x, int n)
 {
-    struct columns c = columns_of(p, t, kw, stride);
-    for (int64_t o = c.begin; o < c.end; o++) {
-        int64_t at = (o - t->begin) * lanes;
-        const stored *from = x + (o * stride - c.reach) * pixel;
-        if (ELEMENT == ELEMENT_F32) {
-            compete_lanes(t->best + at, t->place + at, (const void *)from, lanes, place);
-        } else {
-            float value[LINE];
-            line_store(value, element_get(from, LINE));
-            compete_lanes(t->best + at, t->place + at, value, LINE, place);
+    struct contest c = {.best = line_all(-INFINITY)};
+    for (int i = 0; i < LINE_VECS; i++)
+        c.place[i] = (vec_bits){0} + (uint32_t)(in.row * p.kernel[1] + in.column);
+    for (int kh = in.row; kh < in.end_row; kh++)
+        for (int kw = in.column; kw < in.end_column; kw++) {
+            const stored *from = x + (kh * p.width + kw) * p.pixel;
+            if (kh >= p.kernel[0] - p.stride[0] && kw >= p.kernel[1] - p.stride[1])
+                __builtin_prefetch((const char *)from + AHEAD);
+            c = compete(c, element_get(from, n), (uint32_t)(kh * p.kernel[1] + kw), n);
         }
-    }
+    return c;
 }
 
-/* Does the same as compete(), for elements that need conversion but are not adjacent: gathers the
- * elements of all columns, then compares them. */
-static void compete_apart(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
-                          int32_t place)
+static inline __attribute__((always_inline)) void find_row(struct maxpool_row p, const stored *x,
+                                                           int64_t row, stored *y, uint8_t *index)
 {
-    struct columns c = columns_of(p, t, kw, p->stride[1]);
-    stored gathered[TILE];
-    float value[TILE];
-    int64_t n = 0;
-    for (int64_t o = c.begin; o < c.end; o++, n += p->lanes)
-        for (int64_t i = 0; i < p->lanes; i++)
-            gathered[n + i] = x[(o * p->stride[1] - c.reach) * p->pixel + i];
-    for (int64_t i = 0; i < n; i += LINE) {
-        int left = (int)min64(n - i, LINE);
-        line_put(value + i, element_get(gathered + i, left), left);
-    }
-    int64_t at = (c.begin - t->begin) * p->lanes;
-    compete_lanes(t->best + at, t->place + at, value, n, place);
-}
-
-static void compete_any(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
-                        int32_t place)
-{
-    int stride = p->stride[1];
-    if (p->lanes == LINE && p->pixel == LINE)
-        compete(p, t, x, kw, place, LINE, LINE, stride);
-    else if (ELEMENT != ELEMENT_F32)
-        compete_apart(p, t, x, kw, place);
-    else if (p->lanes == 8 && p->pixel == 8)
-        compete(p, t, x, kw, place, 8, 8, stride);
-    else if (p->lanes == 1 && p->pixel == 1 && stride == 2)
-        compete(p, t, x, kw, place, 1, 1, 2);
-    else
-        compete(p, t, x, kw, place, p->lanes, p->pixel, stride);
-}
-
-static void fill_tile(const struct maxpool_row *p, struct tile *t, const stored *x, int64_t row)
-{
-    int64_t n = (t->end - t->begin) * p->lanes;
-    for (int64_t i = 0; i < n; i++) {
-        t->best[i] = -INFINITY;
-        t->place[i] = -1;
-    }
-    for (int kh = 0; kh < p->kernel[0]; kh++) {
-        int64_t h = row * p->stride[0] - p->pad[0] + kh;
-        if (h < 0 || h >= p->height)
-            continue;
-        for (int kw = 0; kw < p->kernel[1]; kw++)
-            compete_any(p, t, x + h * p->width * p->pixel, kw, kh * p->kernel[1] + kw);
-    }
-}
-
-/* Stores the maxima. They need no rounding, because each maximum equals one of the input elements.
- */
-static void put_tile(const struct maxpool_row *p, const struct tile *t, stored *y, uint8_t *index)
-{
-    int64_t n = (t->end - t->begin) * p->lanes;
-    int64_t run = p->lanes == p->pixel ? n : p->lanes; /* adjacent outputs */
-    int64_t to = t->begin * p->pixel;
-    for (int64_t from = 0; from < n; from += run, to += p->pixel) {
-        for (int64_t i = 0; i < run; i += LINE) {
-            int left = (int)min64(run - i, LINE);
-            element_put_exact(y + to + i, line_get(t->best + from + i, left), left);
+    const struct inside all = {0, p.kernel[0], 0, p.kernel[1]};
+    int64_t top = row * p.stride[0] - p.pad[0];
+    struct inside in = {(int)max64(0, -top), (int)min64(p.kernel[0], p.height - top), 0, 0};
+    for (int64_t o = 0; o < p.out_width; o++) {
+        int64_t left = o * p.stride[1] - p.pad[1];
+        in.column = (int)max64(0, -left);
+        in.end_column = (int)min64(p.kernel[1], p.width - left);
+        bool whole = in.end_row - in.row == p.kernel[0] && in.end_column - in.column == p.kernel[1];
+        for (int64_t lane = 0; lane < p.lanes; lane += LINE) {
+            int n = (int)min64(LINE, p.lanes - lane);
+            int64_t to = o * p.pixel + lane;
+            const stored *from = x + (top * p.width + left) * p.pixel + lane;
+            struct contest c = whole ? contest_of(p, all, from, n) : contest_of(p, in, from, n);
+            /* Needs no rounding: each maximum equals one of the inputs. */
+            element_put_exact(y + to, c.best, n);
+            for (int i = 0; index && i < n; i++)
+                index[to + i] = (uint8_t)c.place[i / VEC_LANES][i % VEC_LANES];
         }
-        if (!index)
-            continue;
-#pragma omp simd
-        for (int64_t i = 0; i < run; i++)
-            index[to + i] = (uint8_t)t->place[from + i];
     }
 }
 
 static void maxpool_row(const struct maxpool_row *p, const void *x, int64_t row, void *y,
                         uint8_t *index)
 {
-    struct tile t;
-    int64_t columns = TILE / p->lanes;
-    for (t.begin = 0; t.begin < p->out_width; t.begin = t.end) {
-        t.end = min64(t.begin + columns, p->out_width);
-        fill_tile(p, &t, x, row);
-        put_tile(p, &t, y, index);
+    WITH_CONSTANTS(find_row, p, x, row, y, index);
+}
+
+/* Adds d to the sums in the lanes whose index is `place`. */
+static inline void add_where(float *sum, struct line d, const vec_bits *index, uint32_t place,
+                             int n)
+{
+    for (int i = 0; i < vecs_of(n); i++) {
+        vec_bits hit = (vec_bits)(index[i] == (vec_bits){0} + place);
+        *(vec_in_memory *)(sum + i * VEC_LANES) += (vec)((vec_bits)d.v[i] & hit);
     }
 }
 
-const struct maxpool_kernels OF_ELEMENT(maxpool_kernels) = {.row = maxpool_row};
+static inline __attribute__((always_inline)) void grad_row(struct maxpool_row p, const stored *dy,
+                                                           const stored *dy2, const uint8_t *index,
+                                                           int64_t row, float *sum, stored *dx,
+                                                           bool stream)
+{
+    int64_t kh = row + p.pad[0], end = min64(p.out_height, kh / p.stride[0] + 1);
+    int64_t begin = kh < p.kernel[0] ? 0 : (kh - p.kernel[0]) / p.stride[0] + 1;
+    for (int64_t lane = 0; lane < p.lanes; lane += LINE) {
+        int n = (int)min64(LINE, p.lanes - lane);
+        memset(sum, 0, (size_t)((p.width + 2 * p.pad[1]) * LINE) * sizeof *sum);
+        for (int64_t oh = begin; oh < end; oh++)
+            for (int64_t ow = 0; ow < p.out_width; ow++) {
+                int64_t at = (oh * p.out_width + ow) * p.pixel + lane;
+                int64_t first = (kh - oh * p.stride[0]) * p.kernel[1];
+                struct line d = element_get(dy + at, n);
+                if (dy2)
+                    d = line_add(d, element_get(dy2 + at, n));
+                uint32_t byte[LINE] = {0};
+                for (int i = 0; i < n; i++)
+                    byte[i] = index[at + i];
+                vec_bits place[LINE_VECS];
+                memcpy(place, byte, sizeof byte);
+                for (int kw = 0; kw < p.kernel[1]; kw++)
+                    add_where(sum + (ow * p.stride[1] + kw) * LINE, d, place,
+                              (uint32_t)(first + kw), n);
+            }
+        for (int64_t w = 0; w < p.width; w++) {
+            struct line total = line_load(sum + (p.pad[1] + w) * LINE);
+            if (stream)
+                element_stream(dx + w * p.pixel + lane, total);
+            else
+                element_put(dx + w * p.pixel + lane, total, n);
+        }
+    }
+    if (stream)
+        line_stream_end();
+}
+
+static void maxpool_grad_row(const struct maxpool_row *p, const void *dy, const void *dy2,
+                             const uint8_t *index, int64_t row, float *sum, void *dx, bool stream)
+{
+    stream = stream && element_can_stream(dx) && p->lanes % LINE == 0 && p->pixel % LINE == 0;
+    WITH_CONSTANTS(grad_row, p, dy, dy2, index, row, sum, dx, stream);
+}
+
+const struct maxpool_kernels OF_ELEMENT(maxpool_kernels) = {maxpool_row, maxpool_grad_row};

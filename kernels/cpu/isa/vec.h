@@ -151,6 +151,19 @@ static inline struct line line_fma(struct line a, struct line b, struct line c)
 #define VEC_NLT(b, limit)                ~(vec_bits)((b) < (limit))
 #endif
 
+/* VEC_EXCEEDS holds where a > b or a is a NaN. VEC_CHOOSE takes integers from a where a mask holds,
+ * else from b. */
+#if defined(__AVX512F__)
+typedef __mmask16 vec_mask;
+#define VEC_EXCEEDS(a, b)                                                                          \
+    (_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q))
+#define VEC_CHOOSE(mask, a, b) ((vec_bits)_mm512_mask_mov_epi32((__m512i)(b), mask, (__m512i)(a)))
+#else
+typedef vec_bits vec_mask;
+#define VEC_EXCEEDS(a, b)      (vec_bits)(((a) > (b)) | ((a) != (a)))
+#define VEC_CHOOSE(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+#endif
+
 /* max(a, 0), and NaN where a is NaN. */
 static inline struct line line_relu(struct line a)
 {

@@ -106,32 +106,48 @@ ALWAYS_INLINE void transform_square(transform *t, const vec *x, int from, vec *y
         t(columns + i * from, 1, y + i * to, 1);
 }
 
-/* Calls f for each tile i, with the image's pixels and the tile's first row and column. */
+/* Calls f for each tile i, with the square's pixels and the tile's first row and column. */
 #define FOR_EACH_TILE(tiles, f, pixels, ...)                                                       \
     do {                                                                                           \
         const struct winograd_tiles *t_ = (tiles);                                                 \
         int64_t column_ = t_->first % t_->columns, row_ = t_->first / t_->columns % t_->rows;      \
-        int64_t image_ = t_->first / t_->columns / t_->rows;                                       \
+        int64_t square_ = t_->first / t_->columns / t_->rows;                                      \
         for (int64_t i_ = 0; i_ < t_->count; i_++) {                                               \
-            f(t_, pixels + image_ * t_->image, row_ * OUT - t_->pad[0],                            \
-              column_ * OUT - t_->pad[1], i_ * VEC_LANES, __VA_ARGS__);                            \
+            f(t_, pixels + square_ * t_->images * t_->image, t_->row_at + row_ * OUT - t_->pad[0], \
+              t_->column_at + column_ * OUT - t_->pad[1], i_ * VEC_LANES, __VA_ARGS__);            \
             if (++column_ == t_->columns) {                                                        \
                 column_ = 0;                                                                       \
                 if (++row_ == t_->rows) {                                                          \
                     row_ = 0;                                                                      \
-                    image_++;                                                                      \
+                    square_++;                                                                     \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     } while (0)
 
-/* Loads a square of `side` pixels; pixels outside the image are 0. */
-ALWAYS_INLINE void load_square(const struct winograd_tiles *t, const float *image, int64_t row,
-                               int64_t column, int side, vec *x)
+/* Whether all of `side` x `side` pixels exist; they are then of one image. */
+ALWAYS_INLINE bool are_pixels(const int64_t *row, const int64_t *column, int side)
+{
+    int64_t places = 0;
+#pragma GCC unroll 6
+    for (int i = 0; i < side; i++)
+        places |= row[i] | column[i];
+    return places >= 0;
+}
+
+/* Loads `side` x `side` pixels; pixels that do not exist are 0. */
+ALWAYS_INLINE void load_pixels(const struct winograd_tiles *t, const float *square,
+                               const int64_t *row, const int64_t *column, int side, vec *x)
 {
     const vec zero = {0};
-    if (row >= 0 && column >= 0 && row + side <= t->height && column + side <= t->width) {
-        const float *first = image + (row * t->width + column) * VEC_LANES;
+    if (are_pixels(row, column, side)) {
+        const float *first = square + row[0] + column[0];
+        /* The pixels that the tile after the next one adds. */
+#pragma GCC unroll 6
+        for (int i = 0; i < side; i++)
+#pragma GCC unroll 4
+            for (int k = 0; k < OUT; k++)
+                __builtin_prefetch(first + (i * t->width + TILE + OUT + k) * VEC_LANES);
 #pragma GCC unroll 6
         for (int i = 0; i < side; i++)
 #pragma GCC unroll 6
@@ -140,19 +156,16 @@ ALWAYS_INLINE void load_square(const struct winograd_tiles *t, const float *imag
         return;
     }
     for (int i = 0; i < side; i++)
-        for (int k = 0; k < side; k++) {
-            int64_t h = row + i, w = column + k;
-            bool inside = h >= 0 && h < t->height && w >= 0 && w < t->width;
-            x[i * side + k] = inside ? load(image + (h * t->width + w) * VEC_LANES) : zero;
-        }
+        for (int k = 0; k < side; k++)
+            x[i * side + k] = (row[i] | column[k]) < 0 ? zero : load(square + row[i] + column[k]);
 }
 
-ALWAYS_INLINE void transform_tile(const struct winograd_tiles *t, const float *image, int64_t row,
-                                  int64_t column, int64_t at, transform *by, int side,
-                                  float *points, int64_t step)
+ALWAYS_INLINE void transform_tile(const struct winograd_tiles *t, const float *square,
+                                  const int64_t *row, const int64_t *column, int64_t at,
+                                  transform *by, int side, float *points, int64_t step)
 {
     vec x[TILE * TILE], y[TILE * TILE];
-    load_square(t, image, row, column, side, x);
+    load_pixels(t, square, row, column, side, x);
     transform_square(by, x, side, y, TILE);
 #pragma GCC unroll 36
     for (int i = 0; i < TILE * TILE; i++)
@@ -169,19 +182,25 @@ static void gradient(const struct winograd_tiles *t, const float *dy, float *d, 
     FOR_EACH_TILE(t, transform_tile, dy, transform_gradient, OUT, d, step);
 }
 
-ALWAYS_INLINE void output_tile(const struct winograd_tiles *t, float *image, int64_t row,
-                               int64_t column, int64_t at, const float *m, int64_t step, vec bias,
-                               bool relu, bool stream)
+ALWAYS_INLINE void output_tile(const struct winograd_tiles *t, float *square, const int64_t *row,
+                               const int64_t *column, int64_t at, const float *m, int64_t step,
+                               vec bias, bool relu, bool stream)
 {
     vec x[TILE * TILE], y[OUT * OUT];
 #pragma GCC unroll 36
     for (int i = 0; i < TILE * TILE; i++)
         x[i] = load(m + at + i * step);
     transform_square(transform_output, x, TILE, y, OUT);
-    for (int i = 0; i < OUT && row + i < t->height; i++)
-        for (int k = 0; k < OUT && column + k < t->width; k++) {
+    bool all = are_pixels(row, column, OUT);
+#pragma GCC unroll 4
+    for (int i = 0; i < OUT; i++)
+#pragma GCC unroll 4
+        for (int k = 0; k < OUT; k++) {
+            if (!all && (row[i] | column[k]) < 0)
+                continue;
             vec r = y[i * OUT + k] + bias;
-            float *to = image + ((row + i) * t->width + column + k) * VEC_LANES;
+            float *to = square + (all ? row[0] + column[0] + (i * t->width + k) * VEC_LANES
+                                      : row[i] + column[k]);
             if (relu)
                 r = VEC_WHERE(r, r, NLT, 0);
             if (stream)
