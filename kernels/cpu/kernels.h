@@ -210,11 +210,11 @@ struct winograd_kernels {
     void (*weights)(const float *w, bool turned, float *u, int64_t step, int64_t row);
     /* Transforms the gradients of such vectors to the gradient of the weights. */
     void (*weights_gradient)(const float *du, int64_t step, int64_t row, float *dw);
-    /* At one point: m = v * u for `rows` tiles, `blocks` blocks of input channels, v_block floats
-     * apart, and two blocks of output channels, m_block floats apart. u is (input channels,
+    /* At one point: m [+]= v * u for `rows` tiles, `blocks` blocks of input channels, v_block
+     * floats apart, and two blocks of output channels, m_block floats apart. u is (input channels,
      * 2 * lanes). `next` is the u after this one, and is fetched meanwhile. */
     void (*multiply)(int rows, int64_t blocks, const float *v, int64_t v_block, const float *u,
-                     const float *next, float *m, int64_t m_block);
+                     const float *next, bool add, float *m, int64_t m_block);
     /* At one point: du [+]= the sum over tiles of v[input channel] * d[output channel], for a block
      * of input channels, `row` floats apart in du, and two of output channels, d_block apart. */
     void (*accumulate)(int64_t tiles, const float *v, const float *d, int64_t d_block, bool add,

@@ -18,6 +18,7 @@ enum {
     KERNEL = 3,
     TAPS = KERNEL * KERNEL,
     PANEL = 2,   /* blocks of output channels that are multiplied together */
+    PART = 128,  /* input channels whose transformed weights a thread keeps there */
     GROUP = 64,  /* channels whose products a thread keeps in its cache; a multiple of panels */
     SQUARE = 4,  /* most images of a square in each direction */
     TILES = 32,  /* tiles that a thread transforms at a time */
@@ -37,6 +38,7 @@ struct cut {
     int threads;
     int64_t lanes, in, out;         /* channels of `from` and `to` */
     int64_t in_group, group, pairs; /* channels of a group; pairs of groups */
+    int64_t in_part;                /* input channels that are summed at a time */
     int64_t tiles, block;           /* of all images; transformed at a time */
     int64_t splits; /* parts of the output channels or, for the gradient of weights, of the tiles */
     int64_t v_step, m_step, u_step; /* from one point to the next */
@@ -112,12 +114,13 @@ static struct cut cut_of(struct device *dev, const struct op_desc *d)
     c.in_group = weights ? group_of(&c, c.in) : c.in;
     c.pairs = c.out / c.group * (c.in / c.in_group);
     c.whole = !weights && c.tiles <= 2 * TILES && c.pairs >= 2 * c.threads;
+    c.in_part = c.whole && c.in % PART == 0 ? PART : c.in;
     c.block = c.whole ? c.tiles : weights ? SUMMED : ceil_div(c.tiles, ceil_div(c.tiles, TILES));
     c.splits = ceil_div(BALANCE * c.threads, weights ? c.pairs : ceil_div(c.tiles, c.block));
     c.splits = least(c.splits, weights ? ceil_div(c.tiles, BALANCE * SUMMED) : c.pairs);
     c.v_step = step_of(c.in_group * c.block);
     c.m_step = step_of(c.group * c.block);
-    c.u_step = step_of(c.in_group * (weights || c.whole ? c.group : c.out));
+    c.u_step = step_of((weights ? c.in_group : c.in_part) * (weights || c.whole ? c.group : c.out));
     c.v_areas = c.whole ? 1 : c.threads;
     c.u_areas = c.splits > 1 && weights ? c.splits * c.pairs : weights || c.whole ? c.threads : 1;
     return c;
@@ -144,32 +147,37 @@ static int64_t panel_at(const struct cut *c, int64_t in, int64_t in_block, int64
 }
 
 /* Transforms weights in blocks (O, I, 3, 3, i, o) to panels at each point, for one block of output
- * channels, which is block `at` of u. */
-static void transform_weights(const struct cut *c, const float *w, int64_t out_block, int64_t at,
-                              float *u)
+ * channels, which is block `at` of u, and the part of the input channels from `in` on. */
+static void transform_weights(const struct cut *c, const float *w, int64_t out_block, int64_t in,
+                              int64_t at, float *u)
 {
     int64_t in_blocks = c->in / c->lanes, size = TAPS * c->lanes * c->lanes;
-    for (int64_t i = 0; i < in_blocks; i++) {
-        int64_t block = c->turned ? i * (c->out / c->lanes) + out_block : out_block * in_blocks + i;
-        c->k->weights(w + block * size, c->turned, u + panel_at(c, c->in, i, at), c->u_step,
+    for (int64_t i = 0; i < c->in_part / c->lanes; i++) {
+        int64_t in_block = in / c->lanes + i;
+        int64_t block = c->turned ? in_block * (c->out / c->lanes) + out_block
+                                  : out_block * in_blocks + in_block;
+        c->k->weights(w + block * size, c->turned, u + panel_at(c, c->in_part, i, at), c->u_step,
                       PANEL * c->lanes);
     }
 }
 
-/* The products of n transformed tiles for one group of output channels, at all points. */
-static void multiply_group(const struct cut *c, int64_t n, const float *v, const float *u, float *m)
+/* The products of n transformed tiles for one group of output channels and a part of the input
+ * channels, at all points. */
+static void multiply_group(const struct cut *c, int64_t n, const float *v, const float *u, bool add,
+                           float *m)
 {
     int64_t parts = ceil_div(n, c->k->rows), panels = c->group / c->lanes / PANEL;
     for (int64_t i = 0; i < WINOGRAD_POINTS * panels; i++) {
         int64_t point = i / panels, b = i % panels * PANEL;
         int64_t after = i + 1 < WINOGRAD_POINTS * panels ? i + 1 : 0;
         const float *next =
-            u + after / panels * c->u_step + panel_at(c, c->in, 0, after % panels * PANEL);
+            u + after / panels * c->u_step + panel_at(c, c->in_part, 0, after % panels * PANEL);
         for (int64_t part = 0; part < parts; part++) {
             int64_t first = n * part / parts, rows = n * (part + 1) / parts - first;
-            c->k->multiply((int)rows, c->in / c->lanes, v + point * c->v_step + first * c->lanes,
-                           c->block * c->lanes, u + point * c->u_step + panel_at(c, c->in, 0, b),
-                           next, m + point * c->m_step + (b * c->block + first) * c->lanes,
+            c->k->multiply((int)rows, c->in_part / c->lanes,
+                           v + point * c->v_step + first * c->lanes, c->block * c->lanes,
+                           u + point * c->u_step + panel_at(c, c->in_part, 0, b), next, add,
+                           m + point * c->m_step + (b * c->block + first) * c->lanes,
                            c->block * c->lanes);
         }
     }
@@ -270,9 +278,12 @@ static void convolve(const struct cut *c, const struct run *r, int64_t block, in
     for (int64_t b = 0; !c->whole && b < c->in / c->lanes; b++)
         transform_input(c, r, first, n, b, v + b * size);
     for (int64_t g = c->pairs * split / c->splits; g < c->pairs * (split + 1) / c->splits; g++) {
-        for (int64_t b = 0; c->whole && b < blocks; b++)
-            transform_weights(c, r->w, g * blocks + b, b, u);
-        multiply_group(c, n, v, c->whole ? u : u + g * c->group * c->in, m);
+        for (int64_t in = 0; in < c->in; in += c->in_part) {
+            for (int64_t b = 0; c->whole && b < blocks; b++)
+                transform_weights(c, r->w, g * blocks + b, in, b, u);
+            multiply_group(c, n, v + in * c->block, c->whole ? u : u + g * c->group * c->in, in > 0,
+                           m);
+        }
         for (int64_t b = 0; b < blocks; b++) {
             int64_t channel = g * c->group + b * c->lanes;
             const float *bias = r->d->t[ROLE_B].ndim && !c->turned ? r->bias + channel : NULL;
@@ -296,7 +307,7 @@ static enum status compute_activations(struct onednn_plan *p, void *const arg[RO
         } else {
 #pragma omp for
             for (int64_t b = 0; b < c.out / c.lanes; b++)
-                transform_weights(&c, r.w, b, b, r.u);
+                transform_weights(&c, r.w, b, 0, b, r.u);
         }
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < ceil_div(c.tiles, c.block) * c.splits; i++)

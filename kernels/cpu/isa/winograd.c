@@ -282,9 +282,17 @@ ALWAYS_INLINE void sum_products(int rows, int64_t n, struct operand a, struct op
 }
 
 ALWAYS_INLINE void multiply_rows(int rows, int64_t blocks, const float *v, int64_t v_block,
-                                 const float *u, const float *next, float *m, int64_t m_block)
+                                 const float *u, const float *next, bool add, float *m,
+                                 int64_t m_block)
 {
     vec acc[ROWS][VECTORS] = {{{0}}};
+    if (add) {
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            acc[r][0] = load(m + r * VEC_LANES);
+            acc[r][1] = load(m + m_block + r * VEC_LANES);
+        }
+    }
     for (int64_t i = 0; i < blocks; i++) {
         for (int k = 0; k < PANEL * VEC_LANES; k += LINE)
             __builtin_prefetch(next + i * PANEL * VEC_LANES + k, 0, 2);
@@ -300,12 +308,12 @@ ALWAYS_INLINE void multiply_rows(int rows, int64_t blocks, const float *v, int64
 
 #define ROWS_CASE(n)                                                                               \
     case n:                                                                                        \
-        multiply_rows(n, blocks, v, v_block, u, next, m, m_block);                                 \
+        multiply_rows(n, blocks, v, v_block, u, next, add, m, m_block);                            \
         break;
 #define ROWS_CASES(n) ROWS_CASE(n) ROWS_CASE((n) + 1)
 
 static void multiply(int rows, int64_t blocks, const float *v, int64_t v_block, const float *u,
-                     const float *next, float *m, int64_t m_block)
+                     const float *next, bool add, float *m, int64_t m_block)
 {
     switch (rows) {
         ROWS_CASES(1)
