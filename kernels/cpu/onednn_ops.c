@@ -258,8 +258,7 @@ enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, str
                              .is_conv = true,
                              .stride = {a->stride[0], a->stride[1]},
                              .pad = {a->pad[0], a->pad[1]}};
-    enum status st = onednn_plan_turned(dev, desc, plan);
-    return st != STATUS_UNSUPPORTED ? st : plan_gemm_like(dev, &p, plan);
+    return plan_gemm_like(dev, &p, plan);
 }
 
 /* Describes a linear layer as a convolution, and the layouts that its tensors then have. */

@@ -87,7 +87,3 @@ MUST_CHECK enum status onednn_plan_own(struct device *dev, const struct op_desc 
                                        enum role weights, dnnl_format_tag_t tag, size_t bytes,
                                        onednn_compute *compute, const char *name,
                                        struct op_plan **out);
-
-/* Plans the gradient of the input of a bf16 convolution as a forward convolution.
- * STATUS_UNSUPPORTED where that is impossible or slower. */
-op_planner onednn_plan_turned;
