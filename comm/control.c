@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 enum {
-    VERSION = 3,
+    VERSION = 4,
     PENDING_MAX = 256,    /* largest number of connections that have not sent their proof yet */
     AGAIN_NS = 100000000, /* the first pause between attempts to connect; each is twice as long */
     AGAIN_MAX_NS = 8 * AGAIN_NS,
@@ -309,7 +309,7 @@ static enum status get_message(const struct rendezvous_config *c, int fd, void *
         if (clock_s() >= end)
             return STATUS_IO;
     }
-    return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
+    return socket_get_plain(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
 /* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet. */
@@ -450,6 +450,22 @@ static enum status put(const struct tcp *t, int rank, const struct message *m, c
     return socket_put(t->peer[rank], data, m->bytes, t->timeout_s);
 }
 
+/* Sends the failure in place of this rank's next message. A rank out of reach finds it itself. */
+static void tcp_fail(struct comm *c, enum status st, const char *text)
+{
+    struct tcp *t = (struct tcp *)c;
+    struct first_failure own = {0};
+    if (t->failure.status != STATUS_OK)
+        return;
+    first_failure_keep(&own, st); /* put may replace this thread's message */
+    comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
+    const struct message m = {.failure = t->failure};
+    for (int r = 0; r < c->size; r++)
+        if (t->peer[r] >= 0)
+            (void)!put(t, r, &m, NULL);
+    (void)!first_failure_return(&own);
+}
+
 /* Receives a message, and its data of at most `size` bytes. Fails if the connection is lost or the
  * sender has failed, and keeps the failure. */
 static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct message *m,
@@ -461,11 +477,11 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
         st = status_fail(STATUS_INVALID, "it sends %u bytes, not %zu", m->bytes, size);
     if (st == STATUS_OK)
         st = socket_get(t->peer[rank], data, m->bytes, t->timeout_s);
-    if (st != STATUS_OK)
-        comm_failure_keep(&t->failure, STATUS_LOST_RANK,
-                          "the connection to rank %d was lost in %s: %s", rank,
-                          comm_op_text(op, text), status_message());
-    else if (m->failure.status != STATUS_OK)
+    if (st != STATUS_OK) {
+        st = status_context(st, "the connection to rank %d failed in %s", rank,
+                            comm_op_text(op, text));
+        tcp_fail(&t->base, st == STATUS_MISMATCH ? st : STATUS_LOST_RANK, status_message());
+    } else if (m->failure.status != STATUS_OK)
         comm_failure_keep(
             &t->failure, m->failure.status <= STATUS_LOST_RANK ? m->failure.status : STATUS_LIBRARY,
             "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
@@ -535,19 +551,6 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
         m.bytes = (uint32_t)(root ? comm_recv_bytes(c, op) : comm_send_bytes(c, op));
     (void)!put(t, 0, &m, root ? op->recv : op->send); /* if this fails, no answer comes */
     return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
-}
-
-/* Sends the failure in place of this rank's next message. A rank out of reach finds it itself. */
-static void tcp_fail(struct comm *c, enum status st, const char *text)
-{
-    struct tcp *t = (struct tcp *)c;
-    if (t->failure.status != STATUS_OK)
-        return;
-    comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
-    const struct message m = {.failure = t->failure};
-    for (int r = 0; r < c->size; r++)
-        if (t->peer[r] >= 0)
-            (void)!put(t, r, &m, NULL);
 }
 
 int control_socket(const struct comm *c, int rank)

@@ -15,11 +15,16 @@ struct sockaddr;
 
 enum { SOCKET_ADDRESSES_MAX = 16, SOCKET_TEXT_MAX = 80 };
 
-/* Send or receive exactly `bytes` bytes; timeout_s is the time limit of a wait without progress (0:
- * none). STATUS_IO: the connection is lost. STATUS_LIBRARY: the time limit is over. The message
- * does not name the other side. */
+/* Send or receive exactly `bytes` bytes and, but for _plain, a CRC-32C; timeout_s is the time limit
+ * of a wait without progress (0: none). STATUS_IO: the connection is lost. STATUS_LIBRARY: the time
+ * limit is over. STATUS_MISMATCH: a bit changed. The message does not name the other side. */
 MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
 MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
+MUST_CHECK enum status socket_get_plain(int fd, void *data, size_t bytes, double timeout_s);
+
+/* Continues the CRC-32C `crc`, of the bytes before `data`; 0: there are none. */
+unsigned socket_crc(unsigned crc, const void *data, size_t bytes);
+#define SOCKET_CHANGED "a network card, a cable or memory changed bits on the way"
 
 /* Finds the addresses of HOST:PORT, or [IPv6]:PORT; the caller frees *list by freeaddrinfo. Sets
  * *loopback to whether all of them are loopback addresses. STATUS_USAGE: `address` has another

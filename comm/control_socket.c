@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <isa-l.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -52,14 +54,33 @@ static enum status move(int fd, short events, char *at, size_t bytes, double tim
     return STATUS_OK;
 }
 
+unsigned socket_crc(unsigned crc, const void *data, size_t bytes)
+{
+    unsigned char *at = (unsigned char *)data; /* crc32_iscsi only reads it */
+    for (crc = ~crc; bytes > INT_MAX; at += INT_MAX, bytes -= INT_MAX)
+        crc = crc32_iscsi(at, INT_MAX, crc);
+    return ~crc32_iscsi(at, (int)bytes, crc);
+}
+
 enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s)
 {
-    return move(fd, POLLOUT, (char *)data, bytes, timeout_s);
+    unsigned crc = socket_crc(0, data, bytes);
+    TRY(move(fd, POLLOUT, (char *)data, bytes, timeout_s));
+    return move(fd, POLLOUT, (char *)&crc, sizeof crc, timeout_s);
+}
+
+enum status socket_get_plain(int fd, void *data, size_t bytes, double timeout_s)
+{
+    return move(fd, POLLIN, data, bytes, timeout_s);
 }
 
 enum status socket_get(int fd, void *data, size_t bytes, double timeout_s)
 {
-    return move(fd, POLLIN, data, bytes, timeout_s);
+    unsigned crc;
+    TRY(socket_get_plain(fd, data, bytes, timeout_s));
+    TRY(socket_get_plain(fd, &crc, sizeof crc, timeout_s));
+    bool same = crc == socket_crc(0, data, bytes);
+    return same ? STATUS_OK : status_fail(STATUS_MISMATCH, SOCKET_CHANGED);
 }
 
 static bool is_loopback(const struct sockaddr *a)

@@ -16,7 +16,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { TEXT_MAX = 256, JOB_MAX = TEXT_MAX + 24 };
 
@@ -39,6 +38,9 @@ static void explain(struct gloo *g, const struct comm_op *op, const struct gloo_
     const char *how = lost ? "was lost in" : "started another operation than";
     int n = r->rank < 0 ? 0 : snprintf(message, sizeof message, "rank %d %s ", r->rank, how);
     snprintf(message + n, sizeof message - (size_t)n, "%s: %s", comm_op_text(op, text), r->message);
+    if (r->st == STATUS_MISMATCH)
+        snprintf(message, sizeof message, "the connection to rank %d failed in %s: " SOCKET_CHANGED,
+                 r->rank, text);
     (lost ? health_explain : health_fail)(g->health, r->st, message);
 }
 
@@ -49,7 +51,7 @@ static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
     if (q->base.size == 1)
         return comm_copy_alone(&q->base, op);
     const struct comm_intent intent = comm_intent_of(op);
-    uLong hash = crc32(0, (const Bytef *)&intent, sizeof intent);
+    uint32_t hash = socket_crc(0, &intent, sizeof intent);
     health_begin(g->health, op);
     g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash, &result);
     if (result.st != STATUS_OK && result.st != STATUS_INTERRUPTED)
@@ -230,7 +232,8 @@ static enum status open_parts(struct gloo *g, struct comm *control,
                                      .stop = g->stop,
                                      .context = g,
                                      .moved = moved,
-                                     .reduce = reduce};
+                                     .reduce = reduce,
+                                     .crc = socket_crc};
     g->link = g->port->open(&link);
     if (!g->link)
         return status_fail(STATUS_OOM, "no memory for Gloo");

@@ -7,8 +7,8 @@
 
 struct gloo_result {
     /* STATUS_OK; STATUS_INTERRUPTED: `stop` is readable; STATUS_LOST_RANK: the connection to rank
-     * `rank` was lost; STATUS_INVALID: rank `rank` has started another operation;
-     * STATUS_UNSUPPORTED: a reduce-scatter; STATUS_LIBRARY */
+     * `rank` was lost; STATUS_MISMATCH: it changed a bit; STATUS_INVALID: rank `rank` has started
+     * another operation; STATUS_UNSUPPORTED: a reduce-scatter; STATUS_LIBRARY */
     enum status st;
     int rank;          /* -1: none */
     char message[256]; /* the reason */
@@ -23,6 +23,7 @@ struct gloo_config {
      * for out[i] = a[i] (op->reduction) b[i], where out may be a or b. */
     void (*moved)(void *context);
     void (*reduce)(const struct comm_op *op, void *out, const void *a, const void *b, size_t count);
+    unsigned (*crc)(unsigned crc, const void *data, size_t bytes); /* see socket_crc */
 };
 
 struct gloo_link;

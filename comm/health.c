@@ -131,14 +131,15 @@ static bool put(struct health *h, int r, const struct message *m)
     return h->peer[r].fd >= 0 && socket_put(h->peer[r].fd, m, sizeof *m, MESSAGE_S) == STATUS_OK;
 }
 
-static bool get(struct health *h, int r, struct message *m)
+static enum status get(struct health *h, int r, struct message *m)
 {
-    if (socket_get(h->peer[r].fd, m, sizeof *m, MESSAGE_S) != STATUS_OK)
-        return false;
+    enum status st = socket_get(h->peer[r].fd, m, sizeof *m, MESSAGE_S);
+    if (st != STATUS_OK)
+        return status_context(st, "rank %d: the connection to rank %d failed", h->config.rank, r);
     m->text[TEXT_MAX - 1] = '\0';
     if (m->st <= STATUS_OK || m->st > STATUS_LOST_RANK)
         m->st = STATUS_LIBRARY;
-    return true;
+    return STATUS_OK;
 }
 
 /* --- the end --- */
@@ -295,8 +296,11 @@ static void take_hello(struct health *h, int rank, const struct message *m)
 static void take_message(struct health *h, int rank)
 {
     struct message m, alive;
-    if (!get(h, rank, &m)) {
-        end_lost(h, rank);
+    enum status st = get(h, rank, &m);
+    if (st == STATUS_MISMATCH)
+        end(h, st, status_message(), h->config.rank == 0);
+    if (st != STATUS_OK) {
+        end_lost(h, rank); /* without effect after `end` */
         return;
     }
     switch (m.kind) {

@@ -153,7 +153,8 @@ static enum status judge_hashes(struct engine *e, const struct crowd *c, const u
         return status_fail(
             STATUS_MISMATCH,
             "the %s of rank %d, device %d differ from those of rank %d, device %d%s in '%s': a "
-            "device computed a wrong result%s; the last checkpoint was written before the error",
+            "transfer or a device made an error%s; the last checkpoint was written before the "
+            "error",
             kind_name[k], odd / c->per_rank, odd % c->per_rank, usual / c->per_rank,
             usual % c->per_rank, most ? " and of most other devices" : "",
             tensor ? tensor : "padding", most ? "" : ", and it is unknown which one");

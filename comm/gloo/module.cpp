@@ -54,6 +54,7 @@ const size_t SEGMENT_BYTES = 256 << 10;
 struct Progress {
     uint64_t number = 0, intent = 0; /* of the operation under way */
     bool moved = false;              /* data has moved since the last call of `moved` */
+    decltype(gloo_config::crc) crc = nullptr;
 };
 
 /* The header of a message on a socket; the message's bytes follow it. All ranks run the same build
@@ -61,6 +62,7 @@ struct Progress {
 struct Frame {
     uint64_t slot, bytes; /* slot: Gloo's number of the transfer */
     uint64_t number, intent;
+    uint32_t head_crc, crc; /* of the members above; of these and the message's bytes */
 };
 
 /* A transfer that a collective has requested. */
@@ -115,8 +117,11 @@ struct Peer {
     {
         while (!sends.empty()) {
             const Piece &piece = sends.front();
-            if (sent == 0)
-                out = Frame{piece.slot, piece.bytes, progress.number, progress.intent};
+            if (sent == 0) {
+                out = Frame{piece.slot, piece.bytes, progress.number, progress.intent, 0, 0};
+                out.head_crc = progress.crc(0, &out, offsetof(Frame, head_crc));
+                out.crc = progress.crc(out.head_crc, piece.at, piece.bytes);
+            }
             size_t head = sent < sizeof out ? sizeof out - sent : 0;
             size_t body = sent + head - sizeof out;
             iovec part[2] = {{reinterpret_cast<char *>(&out) + (sizeof out - head), head},
@@ -147,6 +152,10 @@ struct Peer {
             if (want > 0 && !has_moved(n))
                 return;
             received += static_cast<size_t>(n);
+            crc = head ? progress.crc(0, &in, offsetof(Frame, head_crc))
+                       : progress.crc(crc, to + at, static_cast<size_t>(n));
+            if (static_cast<size_t>(n) == want && crc != (head ? in.head_crc : in.crc))
+                fail(STATUS_MISMATCH, rank, "");
             if (into.over && received == sizeof in + into.bytes) {
                 ++*into.over;
                 into = {};
@@ -161,7 +170,8 @@ struct Peer {
     Frame out = {}, in = {};
     /* Numbers of bytes sent and received, counted over the header and the message behind it. */
     size_t sent = 0, received = 0;
-    Piece into = {}; /* the transfer to which `in` belongs; all zero: not known yet */
+    uint32_t crc = 0; /* as in Frame, of what has arrived */
+    Piece into = {};  /* the transfer to which `in` belongs; all zero: not known yet */
 };
 
 /* Gloo's collectives check that each rank has a pair, but move data only by buffers. */
@@ -181,6 +191,7 @@ struct Transport final : gloo::transport::Context {
     explicit Transport(const gloo_config &c)
         : gloo::transport::Context(c.rank, c.size), config(c), fds(c.size + 1)
     {
+        progress.crc = c.crc;
         for (int r = 0; r < size; r++) {
             pairs_[r].reset(new NoPair);
             peers.push_back(Peer{progress, r, r == rank ? -1 : c.fd[r]});

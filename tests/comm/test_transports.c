@@ -157,7 +157,7 @@ static const struct end {
     {&staged_transport, ENDS, 1, 0.5, STATUS_LOST_RANK,
      "rank 1 did not reach operation 2 (barrier) within 0.5 s"},
     {&tcp_transport, ENDS, 1, 60, STATUS_LOST_RANK,
-     "the connection to rank 1 was lost in operation 2 (barrier): "},
+     "rank 0: the connection to rank 1 failed in operation 2 (barrier): "},
     {&gloo_transport, ENDS, 1, 60, STATUS_LOST_RANK, "rank 1 ended before operation 2 (barrier)"},
     {&tcp_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "the connection to rank 1 was lost"},
     {&gloo_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "rank 1 was lost in operation "},

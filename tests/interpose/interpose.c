@@ -3,8 +3,10 @@
  *     AMPSCALE_INTERPOSE=KIND:ERROR:FIRST[-[LAST]][:PATH]
  *
  * KIND is a name in INTERPOSE_KINDS; interpose_calls.c lists the functions of each kind. ERROR is
- * the name of an errno, "delayN", "SHORT" or "KILL". With "delayN" the call takes N ms longer. With
- * "SHORT" it reads or writes half of the bytes. With "KILL" the process is killed before the call.
+ * the name of an errno, "delayN", "SHORT", "FLIP" or "KILL". With "delayN" the call takes N ms
+ * longer. With "SHORT" it reads or writes half of the bytes. With "FLIP", for recv and recv-gloo,
+ * one bit changes in the first of the calls that receives bytes. With "KILL" the process is killed
+ * before the call.
  *
  * The calls of each kind are numbered from 1. FIRST alone makes one call fail. FIRST-LAST makes all
  * calls from FIRST to LAST fail, and FIRST- all calls from FIRST on. With PATH, only calls on files
@@ -20,9 +22,11 @@
  *
  * Only calls made by the program's own code are numbered, because the number of calls made inside
  * libraries differs between machines. The exception is "malloc-library": the allocations of
- * libjansson and libjpeg, which report a failed allocation to the program. */
+ * libjansson and libjpeg, which report a failed allocation to the program; and "recv-gloo": what
+ * the Gloo module receives. */
 #include "interpose.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -40,7 +44,7 @@ static const char *const kind_name[KINDS] = {INTERPOSE_KINDS(NAME)};
 
 static enum kind failing = KINDS;
 static int failing_error, delay_ms;
-static bool half_done, killed;
+static bool half_done, killed, flips;
 static long first, last;
 static char failing_path[256];
 static atomic_long calls[KINDS];
@@ -122,12 +126,13 @@ static void parse(const char *spec)
     last = !dash ? first : dash[1] ? atol(dash + 1) : INTPTR_MAX;
     killed = n >= 3 && strcmp(error, "KILL") == 0;
     half_done = n >= 3 && strcmp(error, "SHORT") == 0;
+    flips = n >= 3 && strcmp(error, "FLIP") == 0;
     bool delayed = n >= 3 && sscanf(error, "delay%d", &delay_ms) == 1;
     failing_error = n >= 3 ? error_number(error) : 0;
     for (int k = 0; k < KINDS && n >= 3; k++)
         if (strcmp(kind, kind_name[k]) == 0)
             failing = (enum kind)k;
-    bool known = killed || half_done || delayed || failing_error != 0;
+    bool known = killed || half_done || flips || delayed || failing_error != 0;
     if (failing == KINDS || !known || first < 1) {
         fprintf(stderr, "interpose: AMPSCALE_INTERPOSE='%s' is not KIND:ERROR:FIRST...\n", spec);
         _exit(99);
@@ -198,6 +203,21 @@ enum kind interpose_malloc_kind(const void *caller)
     return KIND_MALLOC;
 }
 
+enum kind interpose_recv_kind(const void *caller)
+{
+    Dl_info info;
+    bool other = text.end != 0 && !within(&text, caller) && dladdr(caller, &info) != 0;
+    return other && strstr(info.dli_fname, "/ampscale_gloo.so") ? KIND_RECV_GLOO : KIND_RECV;
+}
+
+bool interpose_flips(void *bytes, ssize_t n)
+{
+    static atomic_bool done;
+    if (flips && n > 0 && !atomic_exchange(&done, true))
+        ((unsigned char *)bytes)[first * 7919 % n] ^= (unsigned char)(1 << first % 8);
+    return flips;
+}
+
 const char *interpose_path(int fd, char path[PATH_MAX])
 {
     char link[64];
@@ -222,8 +242,9 @@ void interpose_end_if_killed(void)
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half)
 {
     char of_fd[PATH_MAX];
-    /* interpose_malloc_kind has checked the caller in a library */
-    if (k == KINDS || !(k == KIND_MALLOC_LIBRARY ? text.end != 0 : within(&text, caller)))
+    /* interpose_malloc_kind and interpose_recv_kind have checked the caller in a library */
+    bool checked = k == KIND_MALLOC_LIBRARY || k == KIND_RECV_GLOO;
+    if (k == KINDS || !(checked ? text.end != 0 : within(&text, caller)))
         return false;
     if (k == KIND_WRITE)
         interpose_log("write", interpose_path(fd, of_fd), NULL);
@@ -242,7 +263,7 @@ bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, 
         errno = saved;
         return false;
     }
-    if (half_done) {
+    if (half_done || flips) {
         if (half)
             *half = true;
         return false;

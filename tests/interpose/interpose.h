@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The kinds of calls and their names. "file" stands for each of those before it. "fsync-folder" has
  * syncfs, "rename" has link, "print" is a write to standard output, "spawn" has fork and exec,
@@ -17,7 +18,8 @@
         X(FILE, "file"), X(PRINT, "print"), X(MALLOC, "malloc"),                                   \
         X(MALLOC_LIBRARY, "malloc-library"), X(SPAWN, "spawn"), X(THREAD, "thread"),               \
         X(PIPE, "pipe"), X(SOCKET, "socket"), X(BIND, "bind"), X(CONNECT, "connect"),              \
-        X(ACCEPT, "accept"), X(SEND, "send"), X(RECV, "recv"), X(POLL, "poll")
+        X(ACCEPT, "accept"), X(SEND, "send"), X(RECV, "recv"), X(POLL, "poll"),                    \
+        X(RECV_GLOO, "recv-gloo")
 
 #define KIND(name, text) KIND_##name
 enum kind { INTERPOSE_KINDS(KIND), KINDS };
@@ -34,6 +36,12 @@ enum kind interpose_write_kind(int fd);
 
 /* Returns KIND_MALLOC_LIBRARY if `caller` is in a library, else KIND_MALLOC. */
 enum kind interpose_malloc_kind(const void *caller);
+
+/* Returns KIND_RECV_GLOO if `caller` is in the Gloo module, else KIND_RECV. */
+enum kind interpose_recv_kind(const void *caller);
+
+/* Changes a bit if ERROR is FLIP, and `n` > 0. False: it is not FLIP. */
+bool interpose_flips(void *bytes, ssize_t n);
 
 /* Kills the process if ERROR is KILL. Writes call this function after they have written half of
  * their bytes. For all other calls, interpose_fails kills the process. */

@@ -113,8 +113,20 @@ WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms),
 TRANSFER(KIND_READ, read, (int fd, void *bytes, size_t n), (fd, bytes, n), fd)
 TRANSFER(KIND_READ, pread, (int fd, void *bytes, size_t n, off_t at), (fd, bytes, n, at), fd)
 TRANSFER(KIND_SEND, send, (int fd, const void *bytes, size_t n, int flags), (fd, bytes, n, flags), -1)
-TRANSFER(KIND_RECV, recv, (int fd, void *bytes, size_t n, int flags), (fd, bytes, n, flags), -1)
 /* clang-format on */
+
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+    bool part = false;
+    REAL(recv);
+    if (interpose_fails(interpose_recv_kind(CALLER), CALLER, NULL, -1, &part))
+        return -1;
+    bool half = part && n > 1 && !interpose_flips(bytes, 0);
+    ssize_t done = real_recv(fd, bytes, half ? n / 2 : n, flags);
+    if (part)
+        interpose_flips(bytes, done);
+    return done;
+}
 
 ssize_t write(int fd, const void *bytes, size_t n)
 {

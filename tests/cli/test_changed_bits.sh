@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A bit that changes between two ranks is found before anything uses it, wherever it lies: in headers
+# and values that Gloo receives, in control messages and in messages about the ranks' state.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+. "$source_dir/tests/interpose/interpose.sh"
+cd "$scratch" || exit 1
+unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
+net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1
+    -b 4 --devices ref --comm-timeout 60 -p 1)
+
+# changes KIND RANK N: a bit changes in what the rank receives at its Nth call, or the next that
+# receives anything. Both ranks must exit with 4, and one line must name both and the cause.
+changes() {
+    local try codes rank what="$1 of rank $2, call $3"
+    pair_env=(LOCAL_RANK=0 LOCAL_RANK=1)
+    pair_env[$2]+=" LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$1:FLIP:$3-"
+    for ((try = 0; try < 5; try++)); do
+        pair_start run
+        codes=(0 0)
+        for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
+        grep -q "rank 0 cannot listen at" err0 || break
+    done
+    [[ ${codes[*]} == "4 4" ]] || fail "$what: the ranks exited with ${codes[*]}, not 4 4: $(cat err0 err1)"
+    grep -qE '^ampscale: rank [01]: the connection to rank [01] failed.*: a network card, a cable or memory changed bits on the way$' err0 err1 ||
+        fail "$what: no line names the ranks and the cause: $(cat err0 err1)"
+    [[ ! -e run/summary.json ]] || fail "$what: the run has a summary"
+    rm -rf run
+}
+
+for rank in 0 1; do
+    for call in 1 2 5 13 34; do changes recv-gloo $rank $call; done
+    for call in 4 16; do changes recv $rank $call; done
+done
+finish
