@@ -319,7 +319,7 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
                            "'%s' has no finished epoch, but an MLPerf log needs at least one",
                            run[0]->dir);
     struct atomic_file f;
-    TRY(atomic_file_open(&f, o->out));
+    TRY(output_file_open(&f, o->out));
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
     CHECK(put_head(f.stream, run[0], o));
     put_log(&log, run[0], o->closed);

@@ -167,9 +167,10 @@ done:
 
 enum status figure_remove(const struct figure *f, const char *out)
 {
-    for (int k = 0; k < N_FORMATS; k++) {
+    for (int k = 0; k < 2 * N_FORMATS; k++) { /* gnuplot would follow a link at a draft's name */
         char path[4096];
-        TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, formats[k]));
+        TRY(path_format(path, sizeof path, "%s/%s%s.%s", out, k < N_FORMATS ? "" : DRAFT, f->name,
+                        formats[k % N_FORMATS]));
         if (unlink(path) != 0 && errno != ENOENT)
             return status_fail(STATUS_IO, "cannot replace '%s': %s", path, strerror(errno));
     }
