@@ -35,6 +35,20 @@ grep -qx 'look\[1\] = 1' two/here/a/figures/data/loss.gp && grep -qx 'look\[1\] 
     fail "two runs of a report have the same colour"
 ! ls two/here/a/figures/throughput.* >out 2>&1 || fail "a picture that the report does not show remains: $(<out)"
 
+# The records of a report elsewhere may be another user's: their figures are next to the report, and not
+# among the records, also if the report cannot be written.
+mkdir elsewhere
+find two >before
+expect_error 1 "cannot write 'absent/R.md'" report two -o absent/R.md
+expect 0 report two/here/a/one -o elsewhere/R.md
+find two | diff before - >out || fail "a report elsewhere left files among the records: $(<out)"
+[[ -e elsewhere/R.md-figures/1-one/loss.png ]] && grep -qxF '![Loss of training and validation](<R.md-figures/1-one/loss.svg>)' elsewhere/R.md ||
+    fail "a report elsewhere: $(find elsewhere) $(grep '^!' elsewhere/R.md)"
+# A link at the name of an unfinished picture is not followed.
+echo precious >precious && ln -s "$PWD/precious" elsewhere/.draft-loss.svg
+expect 0 plot r --format svg --out elsewhere
+[[ $(<precious) == precious && -f elsewhere/loss.svg && ! -L elsewhere/loss.svg ]] || fail "a figure was drawn through a link"
+
 # Width and height of a figure: in pixels in the header of a PNG, in points (1/72 inch) in a PDF.
 hal=$source_dir/results/published/hal_v100.csv
 expect 0 plot "$hal" --format png,pdf --width 3.5 --dpi 200 --out small
