@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -70,11 +71,13 @@ enum status process_own_file(char *out, size_t size)
 static void become(const struct process_config *c, int log, pid_t parent)
 {
     int in = c->talk > 0 ? c->talk : open("/dev/null", O_RDONLY);
-    int out = c->talk > 0 ? c->talk
-              : c->out    ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666)
-                          : log;
+    int out = c->talk > 0 ? c->talk : log;
     if (log < 0)
         log = STDERR_FILENO;
+    if (c->talk <= 0 && c->out && log_open(c->out, O_WRONLY | O_TRUNC, &out) != STATUS_OK) {
+        dprintf(log, "ampscale: %s\n", status_message());
+        _exit(PROCESS_NOT_STARTED);
+    }
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
@@ -85,28 +88,22 @@ static void become(const struct process_config *c, int log, pid_t parent)
     _exit(PROCESS_NOT_STARTED);
 }
 
-static void close_log(int log)
-{
-    if (log >= 0)
-        close(log);
-}
-
 enum status process_start(const struct process_config *c, struct process *child)
 {
     pid_t parent = getpid();
     *child = (struct process){.grace_s = c->grace_s, .begun_ns = clock_ns()};
     if (c->limit_s)
         child->due_ns = child->begun_ns + (uint64_t)c->limit_s * 1000000000u;
-    int log = c->log ? open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666) : -1;
-    if (c->log && log < 0)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", c->log, strerror(errno));
+    int log = -1;
+    if (c->log)
+        TRY(log_open(c->log, O_RDWR | O_TRUNC, &log));
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
         become(c, log, parent);
     if (pid < 0) {
         enum status st = status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
-        close_log(log);
+        close(log);
         return st;
     }
     setpgid(pid, pid); /* parent and child both call it; the second call has no effect */
@@ -192,7 +189,7 @@ static void take_end(struct process *child, int status)
     end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (child->log >= 0)
         last_message(child->log, end->message);
-    close_log(child->log);
+    close(child->log);
     child->pid = 0;
 }
 
@@ -229,7 +226,7 @@ void process_kill(struct process *child, int n)
             continue;
         kill(-child[i].pid, SIGKILL);
         waitpid(child[i].pid, &status, 0);
-        close_log(child[i].log);
+        close(child[i].log);
         child[i].pid = 0;
     }
 }

@@ -149,12 +149,13 @@ static void *copy_output(void *state)
 static enum status run_command(char *const *argv, const char *log, struct process_end *end)
 {
     struct process_signals signals = {.fd = -1};
-    struct copy copy = {.log = open(log, O_RDONLY | O_CREAT | O_CLOEXEC, 0666)};
+    struct copy copy = {.log = -1};
     pthread_t thread;
-    int error = copy.log < 0 ? errno : 0;
+    int error;
     enum status st;
+    CHECK(log_open(log, O_RDONLY, &copy.log));
     CHECK(process_signals_open(&signals));
-    error = error ? error : pthread_create(&thread, NULL, copy_output, &copy);
+    error = pthread_create(&thread, NULL, copy_output, &copy);
     if (error) {
         st = status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error));
         goto done;

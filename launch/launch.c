@@ -272,9 +272,11 @@ static enum status prepare(struct launch *l)
     TRY(dir_make(l->log_dir));
     TRY(path_format(l->own_log_path, sizeof l->own_log_path, "%s/%s.log", l->log_dir,
                     l->kind == MPI_KIND_NONE ? "launch" : "mpirun"));
-    l->own_log = fopen(l->own_log_path, "ae");
+    int log;
+    TRY(log_open(l->own_log_path, O_WRONLY, &log));
+    l->own_log = fdopen(log, "a");
     if (!l->own_log)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", l->own_log_path, strerror(errno));
+        return status_fail(STATUS_OOM, "no memory to write '%s'", l->own_log_path);
     text_print(stderr, "ampscale: %d rank%s; the output of each is in '%s/rank-N.log'",
                l->config.nproc, l->config.nproc > 1 ? "s" : "", l->log_dir);
     return STATUS_OK;

@@ -360,9 +360,7 @@ static enum status start(struct supervisor *s)
     enum status st;
     CHECK(dir_make(c->log_dir));
     CHECK(path_format(path, sizeof path, "%s/rank-%d.log", c->log_dir, s->place.rank));
-    s->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (s->log < 0)
-        CHECK(status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno)));
+    CHECK(log_open(path, O_WRONLY, &s->log));
     CHECK(process_signals_open(&s->signals));
     CHECK(command_rank(c, cores_share(ranks, cores), &command));
     CHECK(words_shell(&command, &line));

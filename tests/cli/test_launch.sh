@@ -51,6 +51,20 @@ expect_error 1 "cannot run './nosuchmpi'" launch --mpirun ./nosuchmpi --nproc 2 
 expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 2 -- info
 [[ ! -e ompi.args ]] || fail "mpirun was started for a refused command line"
 
+# Logs are not written through links, and no pipe is waited for.
+mkdir made && echo precious >precious
+place=(env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1)
+for make in "ln -s ../precious" mkfifo; do
+    $make made/mpirun.log
+    "${limited[@]}" "$program" "${launch[@]}" --log-dir made -- info >out 2>err </dev/null && fail "launch wrote to a log made by '$make'"
+    one_line "a log made by '$make'" "made/mpirun.log': not a regular file"
+    $make made/rank-0.log
+    "${limited[@]}" "${place[@]}" "$program" launch --as-rank --log-dir made -- info >out 2>err </dev/null && fail "a rank wrote to a log made by '$make'"
+    one_line "a rank's log made by '$make'" "made/rank-0.log': not a regular file"
+    rm made/*
+done
+[[ $(<precious) == precious ]] || fail "a log was written through a link"
+
 # dry_run MPIRUN_LINE SRUN_LINE ARGS...: checks that --dry-run prints these two command lines.
 dry_run() {
     local want
