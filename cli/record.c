@@ -164,6 +164,7 @@ static enum status run_command(char *const *argv, const char *log, struct proces
         &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
+    process_signals_close(&signals); /* a signal ends this process although nobody reads stdout */
     pthread_join(thread, NULL);
 done:
     if (copy.log >= 0)
@@ -187,10 +188,11 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     struct load after = load_read(&meter);
     struct host_noise between = load_between(&begin, &after);
     *exit_code = end.code;
-    if (end.received || end.code != 0)
-        return status_fail(end.received ? STATUS_INTERRUPTED : STATUS_IO,
+    if (stop_requested() || end.code != 0)
+        return status_fail(stop_requested() ? STATUS_INTERRUPTED : STATUS_IO,
                            "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
-                           end.received ? "was interrupted and ended" : "ended", end.code, a->out);
+                           stop_requested() ? "was interrupted and ended" : "ended", end.code,
+                           a->out);
     CHECK(json_new(&summary, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
                    metrics[METRIC_SECONDS].name, end.seconds, "noise", host_noise_json(&between),
                    "commit", a->commit ? text_json(a->commit) : NULL));

@@ -36,7 +36,7 @@ static enum status ask_mpirun(struct launch *l)
     (void)!pread(file, text, sizeof text - 1, 0);
     close(file);
     TRY(st);
-    TRY(stop_status(end.received));
+    TRY(stop_check());
     if (end.late)
         return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", argv[0]);
     if (end.code == PROCESS_NOT_STARTED)
@@ -294,10 +294,9 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     for (int restart = 1;; restart++) {
-        int received = 0;
-        enum status st = job_run(l, &received, exit_code);
+        enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
-        if (restart > c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
+        if (restart > c->restarts || stop_requested() || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
             !((l->joins && c->node > 0) || path_exists(path) || path_exists(before)))
             return st;

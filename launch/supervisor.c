@@ -29,6 +29,7 @@ static const char *const phrases[] = {
     [REPORT_EXITED] = "exited with code",
     [REPORT_ENDED] = "had failed before the launcher ended it",
     [REPORT_STARTED] = "has started",
+    [REPORT_ASKED] = "is asked to stop",
 };
 
 const char *signal_name(int signo)
@@ -57,7 +58,7 @@ bool report_read(const char *line, struct rank_report *r)
                &at) != 3)
         return false;
     for (line += at; strncmp(line, phrases[r->end], strlen(phrases[r->end])) != 0; r->end++)
-        if (r->end == REPORT_STARTED)
+        if (r->end == REPORT_ASKED)
             return false;
     line += strlen(phrases[r->end]);
     at = 0;
@@ -269,7 +270,7 @@ static void write_report(struct supervisor *s)
     char line[REPORT_MAX];
     report_write(&s->report, line);
     fputs(line, stderr);
-    s->reported = s->report.end != REPORT_STARTED;
+    s->reported = s->report.end < REPORT_STARTED;
     if (s->reported)
         dprintf(s->log, "%s", line);
 }
@@ -297,23 +298,31 @@ static void end_command(struct supervisor *s)
     s->ending = true;
 }
 
+/* Asks the command to stop in an orderly way: once, because `train` ends at once if asked again.
+ * Acknowledges each request, because the launcher repeats it until it gets an answer. */
+static void ask_to_stop(struct supervisor *s)
+{
+    if (!s->stopping && !s->ending)
+        kill(s->pid, SIGTERM);
+    s->stopping = true;
+    s->report.end = REPORT_ASKED;
+    write_report(s);
+}
+
 /* Handles output, signals and time limits until the command has ended and its output has been
  * read. Does not wait for output of processes that the command has started. */
 static void watch(struct supervisor *s)
 {
     while (s->pid) {
         read_output(s, s->ending ? END_CHECK_MS : CHECK_MS);
-        int signo = process_signals_received(&s->signals);
         if (waitpid(s->pid, &s->status, WNOHANG) == s->pid) {
             s->pid = 0;
             break;
         }
-        if (signo == SIGUSR1) {
-            kill(s->pid, SIGTERM);
-            s->stopping = true;
-        } else if (signo || (!s->ending && getppid() != s->parent)) {
+        for (int signo; (signo = process_signals_next(&s->signals)) != 0;)
+            signo == SIGUSR1 ? ask_to_stop(s) : end_command(s);
+        if (!s->ending && getppid() != s->parent)
             end_command(s);
-        }
         if (s->ending && s->failed && !s->reported && clock_s() >= s->ended_at + REPORT_S) {
             s->report.end = REPORT_ENDED;
             write_report(s);
