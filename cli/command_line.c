@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/output.h"
 #include "base/text_new.h"
 
 #include <argp.h>
@@ -322,6 +323,8 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
     if (st == STATUS_OK && line.output && !line.shown)
         st = output_open(line.output);
     *exit_code = cli_end(st);
+    if (st == STATUS_OK && !line.shown && c->answers)
+        output_begin();
     command_line_free(&line);
     return st == STATUS_OK && !line.shown;
 }

@@ -1,5 +1,6 @@
 /* The entry point: lists the commands, and runs one. */
 #include "base/crash.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "results/environment.h"
 
@@ -17,6 +18,7 @@ const struct cli_command *const cli_commands[] = {
  * that is an error, which takes the place of a verdict. */
 static int output_check(int code)
 {
+    output_end();
     enum status st = output_close();
     int failed = cli_end(st);
     bool stopped = code == status_exit_code(STATUS_USAGE) || code > 128;

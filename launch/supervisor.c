@@ -3,6 +3,7 @@
  * checks twice a second that the parent is alive. The kernel kills an orphaned command. */
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/output.h"
 #include "launch/parts.h"
 
 #include <errno.h>
@@ -138,6 +139,7 @@ bool streams_read(int stream[2], int signals, int timeout_ms,
 {
     char bytes[8192];
     struct pollfd p[] = {{stream[0], POLLIN, 0}, {stream[1], POLLIN, 0}, {signals, POLLIN, 0}};
+    output_drain();
     if (poll(p, 3, timeout_ms) <= 0)
         return false;
     for (int i = 0; i < 2; i++) {

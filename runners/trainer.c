@@ -441,6 +441,10 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(train(&s));
     }
     CHECK(run_summary_finish(&s));
+    if (fflush(out) != 0 || ferror(out)) {
+        clearerr(out); /* this message reports it */
+        CHECK(status_fail(STATUS_IO, "cannot write the results to standard output"));
+    }
 done:
     if (st == STATUS_DIVERGED)
         st = explain_divergence(&s);
