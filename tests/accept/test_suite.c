@@ -3,7 +3,6 @@
 #include "accept/accept_suite.h"
 #include "base/file.h"
 #include "base/stop.h"
-#include "base/stop.h"
 #include "rig.h"
 #include "tests/unit.h"
 
