@@ -53,7 +53,8 @@ struct process_config {
 };
 
 struct process_end {
-    int code;     /* exit code, or 128 + the number of the signal that ended it */
+    int code;     /* exit code, or 128 + the number of the signal that ended it; that of STATUS_DATA
+                   * if it failed without a message, and its log cannot be written */
     int received; /* the first stop signal that this process received while the child ran, or 0 */
     bool late;    /* the child ran past its time limit */
     double seconds;
