@@ -174,8 +174,8 @@ static void press(struct process *child, int n, enum stop_action action)
 }
 
 /* Copies the log's last line that begins with "ampscale: ". If there is no such line, copies the
- * log's last line. */
-static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
+ * log's last line, and returns false. */
+static bool last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";
     char tail[TAIL_BYTES + 1], *rest = tail, *line;
@@ -191,6 +191,22 @@ static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
         ours = marked;
         text_clean(out, PROCESS_MESSAGE_SIZE, marked ? line + strlen(mark) : line);
     }
+    return ours;
+}
+
+/* A child failed without a message. If its log cannot be written, the message is that, and not the
+ * child but the disk has failed. */
+static void judge_log(int log, struct process_end *end)
+{
+    char link[32], path[PROCESS_MESSAGE_SIZE - 64];
+    if (write(log, "\n", 1) == 1)
+        return;
+    int error = errno;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", log);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    snprintf(end->message, sizeof end->message, "cannot write '%s': %s", path, strerror(error));
+    end->code = status_exit_code(STATUS_DATA);
 }
 
 /* Records that a child has ended. */
@@ -200,8 +216,9 @@ static void take_end(struct process *child, int status)
     kill(-child->pid, SIGKILL); /* also kills the rest of the group */
     end->seconds = (double)(clock_ns() - child->begun_ns) * 1e-9;
     end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (child->log >= 0)
-        last_message(child->log, end->message);
+    if (child->log >= 0 && !last_message(child->log, end->message) && end->code > 0 &&
+        end->code < 128)
+        judge_log(child->log, end);
     close(child->log);
     child->pid = 0;
 }

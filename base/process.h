@@ -60,7 +60,8 @@ struct process_config {
 };
 
 struct process_end {
-    int code;  /* exit code, or 128 + the number of the signal that ended it */
+    int code;  /* exit code, or 128 + the number of the signal that ended it; that of STATUS_DATA if
+                * it failed without a message, and its log cannot be written */
     bool late; /* the child ran past its time limit */
     double seconds;
     char message[PROCESS_MESSAGE_SIZE]; /* the last line of the child's log that begins with

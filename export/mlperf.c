@@ -15,6 +15,7 @@
  * checked from a record are checked here. */
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/text_new.h"
 #include "export/formats.h"
 
@@ -99,9 +100,10 @@ static void data_unmet(const struct run *run, FILE *out)
                 "its data set has %" PRId64 " training and %" PRId64
                 " validation images, ImageNet has %d and %d\n",
                 train, val, IMAGENET_TRAIN, IMAGENET_VAL);
-    const char *arch = run_config_text(run, "arch", "unknown");
+    char arch[41];
+    text_clean(arch, sizeof arch, run_config_text(run, "arch", "unknown"));
     if (strcmp(arch, "resnet50") != 0)
-        fprintf(out, "its network is %.40s, not resnet50\n", arch);
+        fprintf(out, "its network is %s, not resnet50\n", arch);
 }
 
 static void optimizer_unmet(const struct run *run, FILE *out)

@@ -41,6 +41,7 @@ struct job {
     bool stopped;   /* a rank stopped before its work was done */
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
+    bool full;              /* Open MPI could not store its session files */
     int own_lines;          /* number of lines in own_line */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
@@ -126,6 +127,7 @@ static void take_error(void *self, char *line, size_t n)
     if (strncmp(text, mark, strlen(mark)) != 0) {
         fputs(line, j->launch->own_log);
         line[strcspn(line, "\r\n")] = '\0';
+        j->full = j->full || strstr(line, "OUT-OF-RESOURCE in file");
         if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
             text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
         return;
@@ -303,6 +305,10 @@ static enum status job_result(struct job *j, int *exit_code)
             l->own_log_path);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
+    if (failed && j->full)
+        text_print(stderr,
+                   "ampscale: mpirun has no space for its session files, which are in TMPDIR "
+                   "or '/tmp': free some space, or set TMPDIR");
     if (failed && !stop_signal() && j->failures == 0)
         return fail_unreported(j, exit_code);
     if (j->blamed >= 0)

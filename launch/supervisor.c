@@ -80,6 +80,12 @@ const char *error_of_line(const char *line)
     return error ? line + strlen(ours) : NULL;
 }
 
+/* Lines that Open MPI prints after the reason why MPI_Init failed. */
+static bool is_epilogue(const char *line)
+{
+    return strncmp(line, "***", 3) == 0 || strstr(line, "Local abort before MPI_INIT");
+}
+
 bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
 {
     static const char heading[] = "# rank ";
@@ -94,7 +100,7 @@ bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
     while ((line = strsep(&rest, "\r\n"))) {
         const char *error = error_of_line(line);
         bool start = strncmp(line, heading, strlen(heading)) == 0;
-        if (start || (!found && *line))
+        if (start || (!found && *line && !is_epilogue(line)))
             snprintf(out, REASON_MAX, "%s", start ? "" : error ? error : line);
         found = !start && (found || error);
     }

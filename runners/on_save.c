@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/text_new.h"
+#include "comm/control.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -273,11 +274,12 @@ static bool wait_for_request(struct server *s, int ms)
     }
 }
 
-/* Runs the command once. */
+/* Runs the command once, without the secret of the rendezvous, which only ranks need. */
 static enum status run_once(struct server *s, struct process_end *end)
 {
     char step[24];
     snprintf(step, sizeof step, "%lld", (long long)s->asked.step);
+    unsetenv(SECRET_VARIABLE);
     if (setenv("AMPSCALE_STEP", step, 1) != 0 ||
         setenv("AMPSCALE_SAVED", s->asked.checkpoint ? "checkpoint" : "record", 1) != 0)
         return status_fail(STATUS_OOM, "no memory for the environment");

@@ -26,6 +26,13 @@ for name in training_throughput training_time efficiency scaling_weak scaling_st
 done
 [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
 
+# Numbers that no run can measure, and whose sums or multiples overflow: one line names them.
+cp -r r huge
+sed -i 's/"forward_s":[^,]*/"forward_s":1e308/' huge/steps.jsonl
+expect_error 5 "'huge/steps.jsonl' line 1: 'forward_s' is out of range" plot huge --format svg --out none
+mkdir hq && sed 's/"comm_s": [^,]*/"comm_s": 1e308/' q/analysis.json >hq/analysis.json
+expect_error 5 "'comm_s'" plot hq --format svg --out none
+
 # Runs of two folders have different colours in a report, which removes pictures that it does not show.
 mkdir -p two/here/a two/here/b
 cp -r r two/here/a/one

@@ -170,6 +170,17 @@ grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
 
+# Open MPI has no space for its session files: the ranks end in MPI_Init, with a last line that
+# gives no reason. A job that succeeds without these files has no such message.
+full='[vm:7] PMIX ERROR: OUT-OF-RESOURCE in file ../../dstore_segment.c at line 208'
+hint="ampscale: mpirun has no space for its session files, which are in TMPDIR or '/tmp': free some space, or set TMPDIR"
+started 1 "echo '$full' >&2; echo '$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c' >&2; exit 1" -- info
+says "$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c" "$hint"
+started 1 "echo '$full' >&2; exit 1" -- info
+[[ $(<said) == *"mpirun: $full"* && $(<said) == *"$hint"* ]] || fail "launch does not say what is full: $(<said)"
+started 0 "echo '$full' >&2" -- info
+says
+
 # Hydra prints a banner to stdout. launch does not show it.
 play hydra "HYDRA build details:" "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9"
 expect 1 launch --mpirun ./hydra --nproc 2 --log-dir logs -- info

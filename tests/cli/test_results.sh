@@ -167,6 +167,17 @@ b.close()
 open("opened", "wb").write(b"".join(iter(lambda: a.recv(65536), b"")))' "$program" info -o && cmp -s linked opened ||
     fail "a socket was not written to"
 
+# A second process that makes a data set in the same folder ends with a clear line. The first one is
+# halted meanwhile. After its end, the folder can be used again.
+"$program" data synth --out shared --classes 2 --train 100000 --val 2 --size 32 -j 1 -q >log 2>&1 &
+job=$!
+await 60 test -s shared/dataset.json
+kill -STOP $job
+expect_error 1 "another 'ampscale data synth' is using 'shared'; wait until it has finished" data synth --out shared
+kill -KILL $job
+wait $job 2>err
+expect_error 2 "'shared' holds a synthetic data set with other settings" data synth --out shared
+
 # A progress bar on a terminal shows the time left. With --quiet there is no bar.
 command -v script >/dev/null || skip "without the program 'script', progress bars cannot be tested; the flags were tested"
 bar() {
