@@ -317,20 +317,18 @@ static enum status next_repeat(const struct work *w, struct lane *lane, struct p
  * and ignores the results of repeats that are still running. */
 static enum status run_lanes(const struct work *w, struct lane *lane, struct process *child, int n)
 {
-    int received = 0, k;
+    int k;
     while (process_any(child, n)) {
         TRY(process_wait(&w->signals, child, n, &k));
-        if (child[k].end.received)
-            received = child[k].end.received;
-        if (received)
+        if (stop_requested())
             continue;
         TRY(end_repeat(w, &lane[k], &child[k].end));
         TRY(next_repeat(w, &lane[k], &child[k]));
     }
-    if (!received)
+    if (!stop_requested())
         return STATUS_OK;
     return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs the remaining checks",
-                       stop_signal_str(received));
+                       stop_requested());
 }
 
 /* Runs n checks at the same time; if one fails, the others continue. */

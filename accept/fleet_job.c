@@ -168,10 +168,10 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
     size_t size;
     bool judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
                   end->code == status_exit_code(STATUS_DATA);
-    if (end->received)
+    if (stop_requested())
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; --resume runs the remaining checks",
-                           stop_signal_str(end->received));
+                           stop_requested());
     if (end->code == status_exit_code(STATUS_USAGE))
         return status_fail(STATUS_USAGE, "%s", end->message); /* "": already reported */
     TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, n->dir));

@@ -107,18 +107,14 @@ static int records(const struct table *contents)
 /* Writes the document: its beginning, its body and its end. */
 static enum status assemble(const struct writer *w)
 {
-    struct text_stream whole;
-    TRY(text_stream_open(&whole));
-    w->format->begin(whole.out, w->title, &w->contents);
+    struct atomic_file f;
+    TRY(w->output ? output_file_open(&f, w->path) : atomic_file_open(&f, w->path));
+    w->format->begin(f.stream, w->title, &w->contents);
     if (records(&w->contents) > 1)
-        w->format->overview(whole.out, &w->contents);
-    fwrite(w->body.text, 1, w->body.size, whole.out);
-    fputs(w->format->end, whole.out);
-    enum status st = text_stream_close(&whole);
-    if (st == STATUS_OK)
-        st = file_replace(w->path, whole.text, whole.size);
-    free(whole.text);
-    return st;
+        w->format->overview(f.stream, &w->contents);
+    fwrite(w->body.text, 1, w->body.size, f.stream);
+    fputs(w->format->end, f.stream);
+    return atomic_file_commit(&f);
 }
 
 enum status writer_end(struct writer *w)

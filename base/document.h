@@ -83,6 +83,7 @@ struct writer {
     enum status st;
     struct text_stream body;
     struct table contents; /* see enum contents_column */
+    bool output;           /* the user names the file (output_file_open) */
 };
 
 /* writer_begin: begins a document in memory; if it fails, writer_end need not be called.

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEMPORARY_DIGITS = 16 };
+enum { FOLDERS_OPEN = 16 };
 
 enum status dir_make(const char *path)
 {
@@ -49,7 +49,6 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
 
 enum status dir_remove(const char *path)
 {
-    enum { FOLDERS_OPEN = 16 };
     struct stat s;
     bool absent = lstat(path, &s) != 0 && errno == ENOENT;
     if (absent || nftw(path, remove_one, FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS) == 0)
@@ -70,30 +69,51 @@ static const char *split(const char *path, char dir[4096])
     return strrchr(path, '/') + 1;
 }
 
-/* Removes the folder if this user owns it and no process has locked it. */
-static void remove_unheld_dir(const char *parent, const char *name)
+/* A kind of temporary files or folders. Their names are "<name><mark><n characters of `of`>". */
+struct temporary {
+    const char *mark;
+    size_t n;
+    const char *of;
+    int flags; /* of open */
+};
+
+/* No other program makes such names, so that no file of the user is taken for a temporary one. */
+static const struct temporary temporary_file = {".ampscale-tmp.", 16, "0123456789abcdef", O_RDWR};
+
+/* The names of mkdtemp. */
+static const struct temporary temporary_folder = {
+    "-", 6, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    O_RDONLY | O_DIRECTORY};
+
+static bool is_temporary(const char *entry, const struct temporary *t, const char *name)
 {
-    char path[4096];
-    struct stat s;
-    if (path_format(path, sizeof path, "%s/%s", parent, name) != STATUS_OK)
-        return;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    enum status removed = left ? dir_remove(path) : STATUS_OK;
-    (void)removed; /* a later call of sweep_dirs tries again */
-    close(fd);
+    size_t length = strlen(entry), end = strlen(t->mark) + t->n;
+    return length > end && strncmp(entry + length - end, t->mark, strlen(t->mark)) == 0 &&
+           strspn(entry + length - t->n, t->of) == t->n &&
+           (!name || (strlen(name) == length - end && strncmp(entry, name, length - end) == 0));
 }
 
-static void sweep_dirs(const char *parent, const char *prefix, size_t n)
+/* Removes the files or folders of the kind `t`, of `name` or (NULL) of all names, that no process
+ * has locked: killed processes have left them. Folders must belong to this user. */
+static void sweep(const char *parent, const struct temporary *t, const char *name)
 {
-    enum { XS = 6 };
+    struct stat s;
+    char path[4096];
     DIR *d = opendir(parent);
     const struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (strncmp(e->d_name, prefix, n) == 0 && strlen(e->d_name) == n + XS)
-            remove_unheld_dir(parent, e->d_name);
+    while (d && (e = readdir(d))) {
+        if (!is_temporary(e->d_name, t, name))
+            continue;
+        int fd = openat(dirfd(d), e->d_name, t->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &s) == 0 &&
+            (S_ISREG(s.st_mode) || (S_ISDIR(s.st_mode) && s.st_uid == geteuid())) &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            snprintf(path, sizeof path, "%s/%s", parent, e->d_name) < (int)sizeof path)
+            nftw(path, remove_one, FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS); /* else a later call does */
+        close(fd);
+    }
     if (d)
         closedir(d);
 }
@@ -108,11 +128,10 @@ enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, c
 {
     enum { TRIES = 100 };
     struct stat s;
-    char prefix[256], path[sizeof d->path];
-    snprintf(prefix, sizeof prefix, "%s-", name);
-    sweep_dirs(parent, prefix, strlen(prefix));
+    char path[sizeof d->path];
+    sweep(parent, &temporary_folder, name);
     for (int i = 0;; i++) {
-        if (snprintf(path, sizeof path, "%s/%sXXXXXX", parent, prefix) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s-XXXXXX", parent, name) >= (int)sizeof path)
             return status_fail(STATUS_IO,
                                "cannot make a folder in '%s': its path is too long; set TMPDIR",
                                parent);
@@ -178,64 +197,65 @@ bool path_of_program(const char *name, char *out, size_t size)
     return false;
 }
 
-/* Whether `name` is "<anything>.tmp.<16 hexadecimal digits>", or, as in earlier versions,
- * "<anything>.tmp.<process id>". */
-static bool is_temporary(const char *name)
-{
-    const char *end = strrchr(name, '.');
-    if (!end || end - name <= 4 || strncmp(end - 4, ".tmp", 4) != 0)
-        return false;
-    size_t n = strlen(end + 1);
-    return n > 0 && (strspn(end + 1, "0123456789") == n ||
-                     (n == TEMPORARY_DIGITS && strspn(end + 1, "0123456789abcdef") == n));
-}
-
 enum status path_temporary(const char *path, char *out, size_t size)
 {
     uint64_t name;
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
         return status_fail(STATUS_IO, "cannot choose the name of a temporary file for '%s': %s",
                            path, strerror(errno));
-    return path_format(out, size, "%s.tmp.%0*" PRIx64, path, TEMPORARY_DIGITS, name);
+    return path_format(out, size, "%s%s%016" PRIx64, path, temporary_file.mark, name);
 }
 
-static void remove_unheld(int dir, const char *name)
+void atomic_file_sweep(const char *dir)
 {
-    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlinkat(dir, name, 0);
-    close(fd);
+    sweep(dir, &temporary_file, NULL);
 }
 
-/* Creates and locks the temporary file. Its name is unpredictable, so that no other process can
- * create a file or link of that name first. If another process removes the file before this process
- * has locked it, creates a new file. On a file system without locks, no process removes temporary
- * files. */
+enum status atomic_file_fail(struct atomic_file *f, int error)
+{
+    atomic_file_abandon(f);
+    bool removed = f->result && *f->temp && unlink(f->target) == 0;
+    return status_fail(STATUS_IO, "cannot write '%s': %s%s", f->path, strerror(error),
+                       removed ? "; the earlier file was removed" : "");
+}
+
+/* Takes ownership of `fd`; below 0: it could not be opened. */
+static enum status open_stream(struct atomic_file *f, int fd)
+{
+    f->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (f->stream)
+        return STATUS_OK;
+    int error = errno;
+    if (fd >= 0) {
+        close(fd);
+        unlink(f->temp);
+    }
+    return atomic_file_fail(f, error);
+}
+
+/* Removes the temporary files of `target` that no process is writing; then creates and locks one.
+ * Its name is unpredictable, so that no other process can create a file or link of that name first.
+ * If another process removes the file before this process has locked it, creates a new file. On a
+ * file system without locks, no process removes temporary files. */
 static enum status open_temporary(struct atomic_file *f)
 {
     enum { TRIES = 100 };
+    char dir[4096];
+    sweep(dir, &temporary_file, split(f->target, dir));
+    bool old = lstat(f->target, &f->old) == 0 && S_ISREG(f->old.st_mode);
+    if (!old)
+        f->old.st_mode = 0;
     for (int i = 0;; i++) {
         struct stat s;
-        TRY(path_temporary(f->path, f->temp, sizeof f->temp));
-        int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        TRY(path_temporary(f->target, f->temp, sizeof f->temp));
+        int fd =
+            open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, old ? 0600 : 0666);
         if (fd < 0 && errno == EEXIST && i < TRIES)
             continue;
-        if (fd < 0)
-            return status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(errno));
-        bool swept = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        swept = swept || (fstat(fd, &s) == 0 && s.st_nlink == 0);
-        if (!swept || i == TRIES) {
-            f->stream = fdopen(fd, "wb");
-            if (f->stream)
-                return STATUS_OK;
-            enum status st =
-                status_fail(STATUS_OOM, "cannot write '%s': %s", f->path, strerror(errno));
-            close(fd);
-            unlink(f->temp);
-            return st;
-        }
+        bool swept = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        swept = swept || (fd >= 0 && fstat(fd, &s) == 0 && s.st_nlink == 0);
+        if (!swept || i == TRIES)
+            return open_stream(f, fd);
         close(fd);
     }
 }
@@ -244,19 +264,74 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 {
     *f = (struct atomic_file){0};
     TRY(path_format(f->path, sizeof f->path, "%s", path));
-    /* Removes the temporary files of `path` that no process is writing. */
-    char dir[4096];
-    const char *name = split(path, dir);
-    size_t n = strlen(name);
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".tmp.", 5) == 0 &&
-            is_temporary(e->d_name))
-            remove_unheld(dirfd(d), e->d_name);
-    if (d)
-        closedir(d);
+    memcpy(f->target, f->path, sizeof f->target);
     return open_temporary(f);
+}
+
+/* Whether `path` is in /proc. There, a link to an open file, such as /proc/self/fd/1, may have no
+ * path that could be followed. /dev/stdout and /dev/fd/1 lead to it. */
+static bool is_in_proc(const char *path)
+{
+    struct stat s, proc;
+    return lstat(path, &s) == 0 && stat("/proc", &proc) == 0 && s.st_dev == proc.st_dev;
+}
+
+enum status output_find(const char *path, char target[4096], bool *direct)
+{
+    enum { LINKS_MAX = 40 };
+    struct stat s;
+    char link[4096], dir[4096];
+    TRY(path_format(target, 4096, "%s", path));
+    for (int i = 0; lstat(target, &s) == 0 && S_ISLNK(s.st_mode) && !is_in_proc(target); i++) {
+        ssize_t n = readlink(target, link, sizeof link - 1);
+        if (n < 0 || i == LINKS_MAX)
+            return status_fail(STATUS_IO, "cannot write '%s': %s", path,
+                               strerror(n < 0 ? errno : ELOOP));
+        link[n] = '\0';
+        split(target, dir);
+        bool whole = *link == '/';
+        TRY(path_format(target, 4096, "%s%s%s", whole ? "" : dir, whole ? "" : "/", link));
+    }
+    *direct = is_in_proc(target) || (stat(target, &s) == 0 && !S_ISREG(s.st_mode));
+    if (*path && !path_is_dir(target))
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "'%s' is %s: give the name of a file", path,
+                       *path ? "a folder" : "empty");
+}
+
+enum status output_file_open(struct atomic_file *f, const char *path)
+{
+    bool direct;
+    int n;
+    *f = (struct atomic_file){.result = true};
+    TRY(path_format(f->path, sizeof f->path, "%s", path));
+    TRY(output_find(path, f->target, &direct));
+    if (!direct)
+        return open_temporary(f);
+    int fd = open(f->target, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENXIO &&
+        (sscanf(f->target, "/proc/self/fd/%d", &n) == 1 ||
+         sscanf(f->target, "/dev/fd/%d", &n) == 1))
+        fd = fcntl(n, F_DUPFD_CLOEXEC, 0); /* a socket, which cannot be opened */
+    return open_stream(f, fd);
+}
+
+enum status log_open(const char *path, int flags, int *fd)
+{
+    struct stat s;
+    int follow = is_in_proc(path) ? 0 : O_NOFOLLOW; /* the name of a log in memory is a link */
+    flags |= O_CREAT | O_APPEND | O_CLOEXEC;
+    *fd = open(path, flags | O_NONBLOCK | follow, 0666);
+    bool other = *fd < 0 ? errno == ELOOP || errno == ENXIO /* a link, or a pipe without a reader */
+                         : fstat(*fd, &s) != 0 || !S_ISREG(s.st_mode);
+    if (*fd >= 0 && !other && fcntl(*fd, F_SETFL, flags) == 0)
+        return STATUS_OK;
+    enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", path,
+                                 other ? "not a regular file" : strerror(errno));
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return st;
 }
 
 /* Syncs the folder of `path`, because a rename is durable only after that. */
@@ -276,17 +351,22 @@ static enum status sync_parent(const char *path)
     return st;
 }
 
+int stream_flush(FILE *f)
+{
+    bool failed = ferror(f) != 0;
+    errno = 0;
+    if (fflush(f) == 0 && (!failed || write(fileno(f), "\n", 1) == 1)) /* sets errno again */
+        return failed ? EIO : 0;
+    return errno;
+}
+
 static enum status write_out(struct atomic_file *f, bool durable)
 {
-    bool bad = ferror(f->stream) != 0;
-    bad = fflush(f->stream) != 0 || bad;
-    bad = (!bad && durable && fsync(fileno(f->stream)) != 0) || bad;
-    if (!bad)
-        return STATUS_OK;
-    enum status st =
-        status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(errno ? errno : EIO));
-    atomic_file_abandon(f);
-    return st;
+    int error = stream_flush(f->stream);
+    if (error == 0 && durable && fsync(fileno(f->stream)) != 0 &&
+        (*f->temp || (errno != EINVAL && errno != EROFS))) /* a pipe cannot be synced */
+        error = errno;
+    return error ? atomic_file_fail(f, error) : STATUS_OK;
 }
 
 enum status atomic_file_sync(struct atomic_file *f)
@@ -303,18 +383,21 @@ void atomic_file_begin_sync(struct atomic_file *f)
 static enum status put_in_place(struct atomic_file *f, bool durable)
 {
     TRY(write_out(f, durable));
+    if (f->old.st_mode) {
+        (void)!fchown(fileno(f->stream), f->old.st_uid, f->old.st_gid); /* only root can */
+        (void)!fchmod(fileno(f->stream), f->old.st_mode & 0777);
+    }
     int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* this copy of the descriptor keeps
                                                               * the file locked until the rename */
-    errno = 0;
-    bool bad = fclose(f->stream) != 0 || rename(f->temp, f->path) != 0;
-    int why = errno ? errno : EIO;
+    bool bad = fclose(f->stream) != 0 || (*f->temp && rename(f->temp, f->target) != 0);
+    int why = errno;
     f->stream = NULL;
     if (held >= 0)
         close(held);
     if (!bad)
-        return durable ? sync_parent(f->path) : STATUS_OK;
+        return durable && *f->temp ? sync_parent(f->target) : STATUS_OK;
     unlink(f->temp);
-    return status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(why));
+    return atomic_file_fail(f, why);
 }
 
 enum status atomic_file_commit(struct atomic_file *f)
@@ -341,18 +424,6 @@ enum status atomic_file_end(struct atomic_file *f, enum status st)
     st = st == STATUS_OK ? atomic_file_commit(f) : st;
     atomic_file_abandon(f);
     return st;
-}
-
-void atomic_file_sweep(const char *dir)
-{
-    DIR *d = opendir(dir);
-    if (!d)
-        return;
-    const struct dirent *e;
-    while ((e = readdir(d)))
-        if (is_temporary(e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
 }
 
 enum status file_replace(const char *path, const void *bytes, size_t size)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* Creates a folder and its parents. If the folder exists, does nothing. */
 MUST_CHECK enum status dir_make(const char *path);
@@ -48,23 +49,41 @@ bool path_is_dir(const char *path);
  * `out`. Returns false if there is no such file. */
 bool path_of_program(const char *name, char *out, size_t size);
 
-/* Writes "<path>.tmp.<16 hexadecimal digits>" to `out`: an unpredictable name for a file that will
- * replace `path`. The caller creates that file with O_EXCL, link or mkdir, which do not follow
- * links. */
+/* Writes "<path>.ampscale-tmp.<16 hexadecimal digits>" to `out`: an unpredictable name for a file
+ * that will replace `path`. The caller creates that file with O_EXCL, link or mkdir, which do not
+ * follow links. */
 MUST_CHECK enum status path_temporary(const char *path, char *out, size_t size);
 
 /* A file being replaced. Writes go to a temporary file in the same folder (path_temporary).
- * atomic_file_commit flushes and fsyncs the temporary file, renames it to `path` and fsyncs the
- * folder, so that a reader sees either the old bytes or the new ones. atomic_file_abandon removes
- * the temporary file; it does nothing for a zeroed struct. The writer keeps the temporary file
- * locked. atomic_file_open removes temporary files of the same path that no process has locked:
- * killed processes have left them. */
+ * atomic_file_commit flushes and fsyncs the temporary file, renames it to `target` and fsyncs the
+ * folder, so that a reader sees either the old bytes or the new ones. A regular file's mode is
+ * kept, and its owner if the user is root. atomic_file_abandon removes the temporary file; it does
+ * nothing for a zeroed struct. The writer keeps the temporary file locked. Opening removes
+ * temporary files of the same path that no process has locked: killed processes have left them. */
 struct atomic_file {
     FILE *stream; /* the caller writes here; atomic_file_commit reports write errors */
     char path[4096];
-    char temp[4096 + 32];
+    char target[4096];    /* `path` with its links followed, if output_file_open has opened it */
+    char temp[4096 + 32]; /* "": the stream writes to `target` itself */
+    struct stat old;      /* st_mode 0: there is no regular file to replace */
+    bool result;          /* if the file cannot be written, the earlier one is removed: it would
+                           * be taken for this result */
 };
+
+/* Opens a file that the program names, in one of its folders: replaces links and special files. */
 MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path);
+
+/* Opens a result that the user names. The file to which a symbolic link leads is replaced. What
+ * exists and is not a regular file (a device, pipe, socket, /dev/stdout, /dev/fd/N) is opened and
+ * written to, never replaced, and may block. A folder is STATUS_USAGE. */
+MUST_CHECK enum status output_file_open(struct atomic_file *f, const char *path);
+
+/* Writes the path of the file that output_file_open would replace, or sets *direct if it would be
+ * written to. Opens nothing. */
+MUST_CHECK enum status output_find(const char *path, char target[4096], bool *direct);
+
+/* Abandons a file that cannot be written; `error` is an errno. Returns STATUS_IO. */
+MUST_CHECK enum status atomic_file_fail(struct atomic_file *f, int error);
 MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
 
 /* The first half of a commit: writes all bytes to disk and leaves `path` unchanged. If
@@ -83,9 +102,16 @@ void atomic_file_abandon(struct atomic_file *f);
 /* Commits the file if `st` is STATUS_OK, else abandons it; returns `st` or the commit's failure. */
 MUST_CHECK enum status atomic_file_end(struct atomic_file *f, enum status st);
 
-/* Removes the temporary files that killed processes have left in `dir`, and ignores errors. No
- * other process may be writing to the folder. */
+/* Removes the temporary files that killed processes have left in `dir`, and ignores errors. */
 void atomic_file_sweep(const char *dir);
+
+/* Writes what the stream has buffered. Returns 0, or the errno with which this or an earlier write
+ * has failed. */
+int stream_flush(FILE *f);
+
+/* Opens a log or journal for appending, with open's `flags` added; creates a missing file. Does not
+ * follow a symbolic link or wait for a pipe: STATUS_IO if `path` is not a regular file. */
+MUST_CHECK enum status log_open(const char *path, int flags, int *fd);
 
 /* Replaces the file `path` by these `size` bytes, atomically and durably. */
 MUST_CHECK enum status file_replace(const char *path, const void *bytes, size_t size);

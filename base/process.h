@@ -8,14 +8,14 @@
  *         TRY(process_wait(&signals, child, n, &which));     child[which].end: how it ended
  *     }
  *
- * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is forwarded to all children as SIGTERM;
- * `train` and `launch` then stop in an orderly way. A second signal, or the end of the grace
- * period, sends SIGTERM again. A third signal, or the end of the next grace period, sends SIGKILL
- * to the child's whole process group. A child's time limit starts the same sequence for that child
- * alone. A child whose parent is killed gets SIGTERM too. */
+ * A request for an orderly stop (base/stop.h) is forwarded to all children as SIGTERM; `train` and
+ * `launch` then stop in an orderly way. A second signal, or the end of the grace period, sends
+ * SIGTERM again, which ends them. A third signal, or the end of the next grace period, sends
+ * SIGKILL to the child's whole process group. A child's time limit starts the same sequence for
+ * that child alone. A child whose parent is killed gets SIGTERM too. */
 #pragma once
 
-#include "base/status.h"
+#include "base/stop.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -32,8 +32,14 @@ struct process_signals {
 MUST_CHECK enum status process_signals_open(struct process_signals *s);
 void process_signals_close(struct process_signals *s);
 
-/* The latest stop signal received since the previous call, or 0. */
-int process_signals_received(const struct process_signals *s);
+/* The next stop signal that has been received, or 0. Only for signals that ask for something else
+ * than base/stop.h says. */
+int process_signals_next(const struct process_signals *s);
+
+/* Notes the signals that have been received, and returns the most that they ask for; or fails as
+ * stop_check does. */
+enum stop_action process_signals_take(const struct process_signals *s);
+MUST_CHECK enum status process_signals_check(const struct process_signals *s);
 
 enum {
     PROCESS_MESSAGE_SIZE = 320,
@@ -42,20 +48,21 @@ enum {
 
 struct process_config {
     char *const *argv; /* ends with NULL; argv[0] is found through PATH, as in a shell */
+    const char *dir;   /* folder in which it runs; NULL: this process's */
     const char *log;   /* file for the child's stderr, emptied first; NULL: this process's stderr */
     const char *out;   /* file for the child's stdout; NULL: `log`, which must then not be NULL */
     int talk;          /* above 0: a descriptor, for example a socket, that becomes the child's
                         * stdin and stdout, in place of /dev/null and `out` */
-    const struct process_signals *signals;
-    int64_t limit_s; /* 0: none */
+    const struct process_signals *signals; /* NULL: the child keeps the signal mask */
+    int64_t limit_s;                       /* 0: none */
     int64_t grace_s; /* seconds from the first stop request to the second. The third request follows
                       * the second after the same time, but after at most 10 s */
 };
 
 struct process_end {
-    int code;     /* exit code, or 128 + the number of the signal that ended it */
-    int received; /* the first stop signal that this process received while the child ran, or 0 */
-    bool late;    /* the child ran past its time limit */
+    int code;  /* exit code, or 128 + the number of the signal that ended it; that of STATUS_DATA if
+                * it failed without a message, and its log cannot be written */
+    bool late; /* the child ran past its time limit */
     double seconds;
     char message[PROCESS_MESSAGE_SIZE]; /* the last line of the child's log that begins with
                                          * "ampscale: ", without this prefix; if there is no such
@@ -92,9 +99,3 @@ bool process_any(const struct process *child, int n);
 
 /* Kills those of the n children that are running, and their process groups. */
 void process_kill(struct process *child, int n);
-
-/* Runs a program in the folder `dir` and waits until it ends. Its
- * stdin is empty, and its stdout and stderr are the descriptor `out`. Signals from the terminal
- * reach this process and the program. *status is set as by waitpid. STATUS_UNSUPPORTED: there is no
- * such program. */
-MUST_CHECK enum status process_call(char *const *argv, const char *dir, int out, int *status);

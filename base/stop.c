@@ -1,23 +1,41 @@
-/* Signal handlers that set a flag. */
+/* Decides what each stop signal does. */
 #include "base/stop.h"
+
+#include "base/clock.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* The last signal, or 0. It is global, because a signal handler has no argument for state, and
- * atomic, because threads of comm/ read it. */
+/* Two signals within this time are one request. */
+#define SAME_NS UINT64_C(500000000)
+
+/* The signal that asked for the stop, or 0, and when one that counts did. They are global, because
+ * a signal handler has no argument for state, and atomic, because threads of comm/ read them. */
 static atomic_int arrived;
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
+static _Atomic uint64_t counted_ns;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LONG_LOCK_FREE == 2,
+               "a signal handler needs lock-free values");
+
+enum stop_action stop_take(int signo)
+{
+    uint64_t now = clock_ns(), counted = 0;
+    int none = 0;
+    if (signo == SIGUSR1 && !atomic_compare_exchange_strong(&arrived, &none, signo))
+        return STOP_NOTHING;
+    if (signo != SIGUSR1 && !atomic_compare_exchange_strong(&counted_ns, &counted, now))
+        return now < counted + SAME_NS ? STOP_NOTHING : STOP_AT_ONCE;
+    arrived = signo;
+    status_signal(signo);
+    return STOP_ORDERLY;
+}
 
 static void on_signal(int signo)
 {
-    if (arrived == SIGINT && signo == SIGINT) {
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
+    if (stop_take(signo) == STOP_AT_ONCE) {
+        signal(signo, SIG_DFL);
+        raise(signo);
     }
-    arrived = signo;
-    status_signal(signo);
 }
 
 void stop_install(void)
@@ -25,6 +43,7 @@ void stop_install(void)
     struct sigaction a, hangup;
     memset(&a, 0, sizeof a);
     arrived = 0;
+    counted_ns = 0;
     sigemptyset(&a.sa_mask);
     a.sa_handler = on_signal;
     a.sa_flags = SA_RESTART;
@@ -45,27 +64,23 @@ bool stop_was_paused(void)
     return sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1;
 }
 
-const char *stop_signal_str(int signo)
+int stop_signal(void)
 {
-    return signo == SIGINT    ? "SIGINT"
-           : signo == SIGTERM ? "SIGTERM"
-           : signo == SIGHUP  ? "SIGHUP"
-           : signo == SIGUSR1 ? "SIGUSR1"
-                              : strsignal(signo);
-}
-
-enum status stop_status(int signo)
-{
-    return signo ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(signo))
-                 : STATUS_OK;
+    return arrived;
 }
 
 const char *stop_requested(void)
 {
-    return arrived ? stop_signal_str(arrived) : NULL;
+    int signo = arrived;
+    return signo == 0         ? NULL
+           : signo == SIGINT  ? "SIGINT"
+           : signo == SIGTERM ? "SIGTERM"
+           : signo == SIGHUP  ? "SIGHUP"
+                              : "SIGUSR1";
 }
 
 enum status stop_check(void)
 {
-    return stop_status(arrived);
+    const char *name = stop_requested();
+    return name ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", name) : STATUS_OK;
 }

@@ -359,7 +359,7 @@ static enum status train_rows(struct accuracy *a)
         json_t *record;
         if (i >= n && (!row->ladder.cut || !isnan(row->top1)))
             continue;
-        TRY(stop_status(process_signals_received(&a->work.signals)));
+        TRY(process_signals_check(&a->work.signals));
         a->work.budget.after = i < n ? n - 1 - i : 0;
         TRY(train_row(a, row));
         TRY(accuracy_json(a, &record));

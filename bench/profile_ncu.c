@@ -69,7 +69,7 @@ static enum status ncu_process(const struct ncu_config *c, const struct words *w
                                           .limit_s = limit_s,
                                           .grace_s = GRACE_SECONDS};
     TRY(process_run(&config, end));
-    return stop_status(end->received);
+    return stop_check();
 }
 
 static enum status read_output(const struct ncu_config *c, const char *name, char **text)

@@ -243,7 +243,7 @@ static enum status open_rows(struct throughput *t)
 static enum status take_turn(struct throughput *t, const struct throughput_turn *turn, int after)
 {
     json_t *record;
-    TRY(stop_status(process_signals_received(&t->work.signals)));
+    TRY(process_signals_check(&t->work.signals));
     t->work.budget.after = after;
     TRY(throughput_take(t, turn));
     TRY(throughput_json(t, &record));

@@ -98,7 +98,7 @@ static enum status replace_peer(struct peer *p, const char *why, bool died)
     int which;
     kill(-p->process.pid, SIGKILL);
     TRY(process_wait(p->signals, &p->process, 1, &which));
-    TRY(stop_status(p->process.end.received));
+    TRY(stop_check());
     const char *said = died ? p->process.end.message : "";
     snprintf(p->why, sizeof p->why, "%s%s%s", why, *said ? ": " : "", said);
     peer_stop(p);
@@ -139,7 +139,7 @@ static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE
             return STATUS_OK;
         poll(wait, 2, (int)((end_ns - now) / 1000000) + 1);
         if (wait[1].revents & POLLIN)
-            TRY(stop_status(process_signals_received(p->signals)));
+            TRY(process_signals_check(p->signals));
         if (!(wait[0].revents & (POLLIN | POLLHUP)))
             continue;
         ssize_t n = read(p->fd, p->line + p->n, sizeof p->line - p->n);

@@ -254,7 +254,7 @@ static enum status run_child(const struct train_work *w, const struct words *com
                                      .limit_s = limit_s,
                                      .grace_s = GRACE_SECONDS};
     TRY(process_run(&c, end));
-    return stop_status(end->received);
+    return stop_check();
 }
 
 /* Sets `log` to the name of the log of a run that starts now. */

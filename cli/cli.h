@@ -40,6 +40,7 @@ struct cli_command {
     } part[CLI_PARTS_MAX];
     void *config; /* configuration; a member whose row has no default must be initialised before the
                    * command line is read */
+    bool answers; /* whether it answers signals itself, so that its output must not block */
     bool prints;  /* whether the command prints results on stdout; --output FILE then writes them to
                    * a file instead */
     /* A command has exactly one of the following members: */

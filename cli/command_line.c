@@ -5,13 +5,13 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/output.h"
 #include "base/text_new.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Keys of flags without a letter: KEY_ROW plus the index of the row. */
@@ -120,14 +120,9 @@ static enum status add_table(struct command_line *l, const struct setting *table
 }
 
 #define SETTINGS_OF struct command_line
-static const struct setting output_settings[] = {
+/* Without its letter for a command in which -o has another meaning. */
+static struct setting output_settings[] = {
     {"output", 'o', "FILE", NULL, "Write the results to FILE instead of standard output",
-     AS_TEXT(output)},
-    {0},
-};
-/* The same flag without its letter, for a command in which -o has another meaning. */
-static const struct setting output_settings_long[] = {
-    {"output", 0, "FILE", NULL, "Write the results to FILE instead of standard output",
      AS_TEXT(output)},
     {0},
 };
@@ -145,8 +140,9 @@ static enum status add_usage(struct command_line *l, const struct cli_command *c
     char *help;
     for (int i = 0; i < CLI_PARTS_MAX && c->part[i].table; i++)
         TRY(add_table(l, c->part[i].table, (char *)c->config + c->part[i].offset));
+    output_settings[0].letter = has_letter(l, 'o') ? 0 : 'o';
     if (c->prints)
-        TRY(add_table(l, has_letter(l, 'o') ? output_settings_long : output_settings, l));
+        TRY(add_table(l, output_settings, l));
     TRY(text_new(&help, "print this and exit"));
     TRY(add_option(l, (struct argp_option){.name = "help", .key = 'h', .doc = help, .group = -1}));
     TRY(add_option(l, (struct argp_option){
@@ -296,45 +292,25 @@ enum status cli_parse(const struct cli_command *c, int argc, char **argv)
 }
 
 static struct atomic_file output; /* the file that stdout is redirected to */
-static const char *output_path;   /* NULL: stdout is not redirected */
 
-static enum status output_fail(const char *path)
-{
-    return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
-}
-
-/* Redirects stdout to a file that replaces `path` when the command ends. STATUS_USAGE if `path` is
- * a folder. */
+/* Redirects stdout to a file that replaces `path` when the command ends. */
 static enum status output_open(const char *path)
 {
-    struct stat s;
-    output_path = path;
-    if (!*path)
-        return status_fail(STATUS_USAGE, "--output '': give the name of a file");
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
-        return status_fail(STATUS_USAGE, "--output '%s' is a folder: give the name of a file",
-                           path);
-    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* devices, pipes and links are not replaced */
-        return freopen(path, "w", stdout) ? STATUS_OK : output_fail(path);
-    TRY(atomic_file_open(&output, path));
-    if (dup2(fileno(output.stream), STDOUT_FILENO) >= 0)
-        return STATUS_OK;
-    enum status st = output_fail(path);
-    atomic_file_abandon(&output);
-    return st;
+    TRY(output_file_open(&output, path));
+    return dup2(fileno(output.stream), STDOUT_FILENO) >= 0 ? STATUS_OK
+                                                           : atomic_file_fail(&output, errno);
 }
 
 enum status output_close(void)
 {
     struct stat s;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        atomic_file_abandon(&output);
-        return output_path ? output_fail(output_path)
-                           : status_fail(STATUS_IO, "cannot write the results to standard output");
-    }
-    if (!output.stream)
-        return STATUS_OK;
-    if (fstat(fileno(output.stream), &s) == 0 && s.st_size > 0)
+    int error = stream_flush(stdout);
+    if (error)
+        return output.stream
+                   ? atomic_file_fail(&output, error)
+                   : status_fail(STATUS_IO, "cannot write the results to standard output: %s",
+                                 strerror(error));
+    if (output.stream && fstat(fileno(output.stream), &s) == 0 && s.st_size > 0)
         return atomic_file_commit(&output);
     atomic_file_abandon(&output);
     return STATUS_OK;
@@ -347,6 +323,8 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
     if (st == STATUS_OK && line.output && !line.shown)
         st = output_open(line.output);
     *exit_code = cli_end(st);
+    if (st == STATUS_OK && !line.shown && c->answers)
+        output_begin();
     command_line_free(&line);
     return st == STATUS_OK && !line.shown;
 }

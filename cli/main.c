@@ -1,5 +1,6 @@
 /* The entry point: lists the commands, and runs one. */
 #include "base/crash.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "results/environment.h"
 
@@ -13,12 +14,15 @@ const struct cli_command *const cli_commands[] = {
     &cmd_launch, &cmd_pair,       &cmd_plot,  &cmd_predict, &cmd_record, &cmd_report, &cmd_selftest,
     &cmd_study,  &cmd_train,      &cmd_trend, &cmd_watch,   NULL};
 
-/* Returns the exit code of a command that ended with `code`. If `code` is 0 but the output could
- * not be written, that is an error. */
+/* Returns the exit code of a command that ended with `code`. If the output could not be written,
+ * that is an error, which takes the place of a verdict. */
 static int output_check(int code)
 {
+    output_end();
     enum status st = output_close();
-    return code != 0 || st == STATUS_OK ? code : cli_end(st);
+    int failed = cli_end(st);
+    bool stopped = code == status_exit_code(STATUS_USAGE) || code > 128;
+    return st == STATUS_OK || stopped ? code : failed;
 }
 
 static const struct cli_command ampscale = {

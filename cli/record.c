@@ -149,12 +149,13 @@ static void *copy_output(void *state)
 static enum status run_command(char *const *argv, const char *log, struct process_end *end)
 {
     struct process_signals signals = {.fd = -1};
-    struct copy copy = {.log = open(log, O_RDONLY | O_CREAT | O_CLOEXEC, 0666)};
+    struct copy copy = {.log = -1};
     pthread_t thread;
-    int error = copy.log < 0 ? errno : 0;
+    int error;
     enum status st;
+    CHECK(log_open(log, O_RDONLY, &copy.log));
     CHECK(process_signals_open(&signals));
-    error = error ? error : pthread_create(&thread, NULL, copy_output, &copy);
+    error = pthread_create(&thread, NULL, copy_output, &copy);
     if (error) {
         st = status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error));
         goto done;
@@ -163,6 +164,7 @@ static enum status run_command(char *const *argv, const char *log, struct proces
         &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
+    process_signals_close(&signals); /* a signal ends this process although nobody reads stdout */
     pthread_join(thread, NULL);
 done:
     if (copy.log >= 0)
@@ -186,10 +188,11 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     struct load after = load_read(&meter);
     struct host_noise between = load_between(&begin, &after);
     *exit_code = end.code;
-    if (end.received || end.code != 0)
-        return status_fail(end.received ? STATUS_INTERRUPTED : STATUS_IO,
+    if (stop_requested() || end.code != 0)
+        return status_fail(stop_requested() ? STATUS_INTERRUPTED : STATUS_IO,
                            "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
-                           end.received ? "was interrupted and ended" : "ended", end.code, a->out);
+                           stop_requested() ? "was interrupted and ended" : "ended", end.code,
+                           a->out);
     CHECK(json_new(&summary, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
                    metrics[METRIC_SECONDS].name, end.seconds, "noise", host_noise_json(&between),
                    "commit", a->commit ? text_json(a->commit) : NULL));

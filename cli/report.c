@@ -35,6 +35,7 @@ static enum status report(void *arguments)
     a->config.dir = a->dir;
     a->config.said = stderr;
     a->config.draw = !a->no_figures;
+    a->config.output = true;
     return report_make(&a->config);
 }
 

@@ -408,4 +408,5 @@ const struct cli_command cmd_study = {
                  "ampscale study quick --print >my.json"}},
     .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
+    .answers = true,
     .work = study};

@@ -21,6 +21,7 @@ static const struct setting live_settings[] = {
 static enum status train(struct train_command *t, int argc, char **argv)
 {
     struct live *live;
+    t->live.warnings = stderr;
     TRY(live_create(&t->live, &live));
     t->config.observer = live_observer(live);
     enum status st = trainer_run(&t->config, argc, argv, stdout);
@@ -31,7 +32,6 @@ static enum status train(struct train_command *t, int argc, char **argv)
 static struct train_command train_command_default(void)
 {
     return (struct train_command){.config = train_config_default(),
-                                  .live = {.warnings = stderr},
                                   .torch = {.local_rank = -1, .world_size = -1, .rank = -1}};
 }
 
@@ -87,4 +87,5 @@ const struct cli_command cmd_train = {
              {live_settings, offsetof(struct train_command, live)},
              {torch_settings}},
     .config = &(struct train_command){.live = {0}},
+    .answers = true,
     .run = run_train};

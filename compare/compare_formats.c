@@ -305,6 +305,7 @@ static enum status write_junit(const struct compare_report *r, const char *path)
 {
     struct junit j;
     TRY(junit_begin(&j));
+    j.output = true;
     for (int64_t i = 0; i < r->n_cells; i++) {
         const struct compare_cell *c = &r->cell[i];
         char differ[8192] = "";
@@ -412,17 +413,21 @@ static json_t *benchmark_action(const struct compare_report *report)
     return json_whole(list, n);
 }
 
-enum status compare_write(const struct compare_report *report, const struct compare_files *files)
+/* Writes Markdown, or JSON for github-action-benchmark. */
+static enum status write_text(const struct compare_report *r, const char *path, bool markdown)
 {
-    if (files->markdown) {
-        struct atomic_file f;
-        TRY(atomic_file_open(&f, files->markdown));
-        print_markdown(report, f.stream);
-        TRY(atomic_file_commit(&f));
-    }
-    if (files->junit)
-        TRY(write_junit(report, files->junit));
-    if (files->benchmark_action)
-        TRY(json_write(benchmark_action(report), files->benchmark_action, JSON_RECORD));
-    return STATUS_OK;
+    struct atomic_file f;
+    TRY(output_file_open(&f, path));
+    if (!markdown)
+        return atomic_file_end(&f, json_print(benchmark_action(r), f.stream, JSON_RECORD));
+    print_markdown(r, f.stream);
+    return atomic_file_commit(&f);
+}
+
+enum status compare_write(const struct compare_report *r, const struct compare_files *files)
+{
+    enum status markdown = files->markdown ? write_text(r, files->markdown, true) : STATUS_OK;
+    enum status junit = files->junit ? write_junit(r, files->junit) : STATUS_OK;
+    TRY(files->benchmark_action ? write_text(r, files->benchmark_action, false) : STATUS_OK);
+    return markdown != STATUS_OK ? markdown : junit;
 }

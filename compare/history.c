@@ -9,6 +9,7 @@
 #include "base/lines.h"
 #include "base/text.h"
 #include "results/journal.h"
+#include "results/schema.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static bool number_read(const json_t *object, const char *key, double *out)
 {
     const json_t *value = json_object_get(object, key);
     *out = json_is_number(value) ? json_number_value(value) : NAN;
-    return json_is_null(value) || isfinite(*out);
+    return json_is_null(value) || fabs(*out) <= RECORD_REAL_MAX;
 }
 
 static bool count_read(const json_t *object, const char *key, int64_t *out)

@@ -45,7 +45,7 @@ const char *export_name(const struct export_options *o, const struct run *run)
 enum status export_put(const struct export_options *o, struct atomic_file *f)
 {
     enum status st = atomic_file_end(f, o->proceed ? o->proceed() : STATUS_OK);
-    if (st == STATUS_OK)
+    if (st == STATUS_OK && *f->temp) /* not into a pipe or stdout */
         text_print(o->written, "%s", f->path);
     return st;
 }
@@ -143,7 +143,7 @@ static enum status export_prometheus(const struct run *const *run, int n,
             prometheus_telemetry(&p[i], time_at(started, row->elapsed), row);
         }
     }
-    CHECK(atomic_file_open(&f, o->out));
+    CHECK(output_file_open(&f, o->out));
     prometheus_write(f.stream, p, n);
     CHECK(export_put(o, &f));
 done:

@@ -83,7 +83,13 @@ static void tensorboard_flush(struct live *l, bool due)
 static enum status textfile_write(const struct live *l)
 {
     struct atomic_file f;
-    TRY(atomic_file_open(&f, l->config.prometheus));
+    char target[4096];
+    bool direct; /* writing to a pipe could block the training */
+    TRY(output_find(l->config.prometheus, target, &direct));
+    if (direct)
+        return status_fail(STATUS_USAGE, "--prometheus '%s': not a regular file",
+                           l->config.prometheus);
+    TRY(atomic_file_open(&f, target));
     prometheus_write(f.stream, &l->run, 1);
     return atomic_file_publish(&f);
 }

@@ -15,6 +15,7 @@
  * checked from a record are checked here. */
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/text_new.h"
 #include "export/formats.h"
 
@@ -99,9 +100,10 @@ static void data_unmet(const struct run *run, FILE *out)
                 "its data set has %" PRId64 " training and %" PRId64
                 " validation images, ImageNet has %d and %d\n",
                 train, val, IMAGENET_TRAIN, IMAGENET_VAL);
-    const char *arch = run_config_text(run, "arch", "unknown");
+    char arch[41];
+    text_clean(arch, sizeof arch, run_config_text(run, "arch", "unknown"));
     if (strcmp(arch, "resnet50") != 0)
-        fprintf(out, "its network is %.40s, not resnet50\n", arch);
+        fprintf(out, "its network is %s, not resnet50\n", arch);
 }
 
 static void optimizer_unmet(const struct run *run, FILE *out)
@@ -319,7 +321,7 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
                            "'%s' has no finished epoch, but an MLPerf log needs at least one",
                            run[0]->dir);
     struct atomic_file f;
-    TRY(atomic_file_open(&f, o->out));
+    TRY(output_file_open(&f, o->out));
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
     CHECK(put_head(f.stream, run[0], o));
     put_log(&log, run[0], o->closed);

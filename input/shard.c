@@ -132,6 +132,10 @@ static enum status pair(struct shard *s, int fd, const struct entry *e, int64_t 
     struct label best = {.number = -1}, label;
     int64_t images = 0;
     for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(e[i].name, e[k].name) == 0)
+                return status_fail(STATUS_DATA, "it has '%s' twice; pack it without the old one",
+                                   e[i].name);
         images += !label_type(e[i].name);
         if (!label_type(e[i].name))
             continue;
@@ -160,15 +164,12 @@ static enum status pair(struct shard *s, int fd, const struct entry *e, int64_t 
 static enum status pair_all(struct shard *s, int fd)
 {
     struct entry sample = {0};
-    int64_t total = s->n, labels = 0, end, name = 0;
+    int64_t total = s->n, end, name = 0;
     for (int64_t i = 0; i < total; i++) {
         s->entry[i].name = s->names.text + name;
         s->entry[i].stem = (size_t)(strrchr(s->entry[i].name, '.') - s->entry[i].name);
-        labels += label_type(s->entry[i].name) != 0;
         name += (int64_t)strlen(s->entry[i].name) + 1;
     }
-    if (labels == 0)
-        return STATUS_OK;
     qsort(s->entry, (size_t)total, sizeof *s->entry, by_stem);
     s->n = 0;
     for (int64_t i = 0; i < total; i = end) {
@@ -184,12 +185,15 @@ static enum status pair_all(struct shard *s, int fd)
 /* Adds a member to the shard if it is an image or a label. */
 static enum status take_member(struct shard *s, const struct tar_member *m)
 {
-    const char *name = plain_name(m->name);
+    bool leaves = strncmp(m->name, "../", 3) == 0 || strstr(m->name, "/../");
+    const char *name = leaves ? m->name : plain_name(m->name);
     if (m->kind == TAR_OTHER || !name)
         return STATUS_OK;
     int type = label_type(name); /* README.txt may be a link */
     if (!image_name_is(name) && (m->kind == TAR_FILE ? !type : type != 'c'))
         return STATUS_OK;
+    if (leaves)
+        return status_fail(STATUS_DATA, "'%s' has '..' in its name; pack without '..'", m->name);
     if (m->kind != TAR_FILE)
         return status_fail(STATUS_DATA, "'%s' is a %s", m->name,
                            m->kind == TAR_LINK ? "link; pack the files themselves (tar "

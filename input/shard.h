@@ -46,7 +46,8 @@ struct shard {
 /* Reads the headers of the archive at s->path, and its labels; the caller has zeroed the other
  * members. An image and a label belong together if they have the same name but for the extension.
  * KEY.*.* beside a labelled image KEY.*, such as KEY.seg.png, is left out unless it has a label
- * too. STATUS_DATA (also for an image with two labels that differ) or STATUS_IO with a message that
+ * too. STATUS_DATA (also for an image with two labels that differ, a name that occurs twice, or an
+ * image or label with ".." in its name) or STATUS_IO with a message that
  * names the archive. */
 MUST_CHECK enum status shard_read(struct shard *s);
 void shard_free(struct shard *s);

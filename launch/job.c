@@ -15,6 +15,7 @@
 
 /* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; OWN_*: of mpirun's lines to show. */
 enum { CHECK_MS = 500, END_SECONDS = 5, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
+enum { RANK_ABSENT, RANK_STARTED, RANK_ASKED };
 
 /* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
  * rank has failed, and others may still report; the job's processes have been sent SIGTERM; and
@@ -30,16 +31,17 @@ struct job {
     struct lines lines; /* of stderr */
     enum job_phase phase;
     double next_at; /* clock_s when the next phase begins; unused in PHASE_RUNNING */
-    int received;   /* the first stop signal to this process, or 0 */
+    double ask_at;  /* clock_s when the ranks are next asked to stop; 0: now, or never asked */
     bool banner;    /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
     int failures;   /* number of reports of failed ranks */
     int code;       /* exit code of the first report */
     int blamed;     /* rank that the first report names in its reason, until it reports; -1: none */
-    bool *started;  /* (nproc) by rank */
+    char *rank;     /* (nproc) RANK_* */
     int missing;    /* the first rank that has not started in time; -1: none */
     bool stopped;   /* a rank stopped before its work was done */
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
+    bool full;              /* Open MPI could not store its session files */
     int own_lines;          /* number of lines in own_line */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
@@ -90,10 +92,12 @@ static void show(struct job *j, const char *text, const char *core)
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     const char *core = *r->reason ? r->reason : text;
-    if (r->end == REPORT_STARTED && r->rank >= 0 && r->rank < j->launch->config.nproc)
-        j->started[r->rank] = true;
+    if (r->rank >= 0 && r->rank < j->launch->config.nproc)
+        j->rank[r->rank] = r->end == REPORT_STARTED ? RANK_STARTED : RANK_ASKED;
+    if (r->end == REPORT_STARTED)
+        j->ask_at = 0;
     j->stopped = j->stopped || r->end == REPORT_STOPPED;
-    if (r->end == REPORT_STARTED || r->end == REPORT_STOPPED)
+    if (r->end >= REPORT_STARTED || r->end == REPORT_STOPPED)
         return;
     if (j->failures++ == 0) {
         j->code = r->code;
@@ -123,6 +127,7 @@ static void take_error(void *self, char *line, size_t n)
     if (strncmp(text, mark, strlen(mark)) != 0) {
         fputs(line, j->launch->own_log);
         line[strcspn(line, "\r\n")] = '\0';
+        j->full = j->full || strstr(line, "OUT-OF-RESOURCE in file");
         if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
             text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
         return;
@@ -163,20 +168,27 @@ static bool read_output(struct job *j, int timeout_ms)
     return streams_read(j->stream, signals, timeout_ms, take_output, j);
 }
 
-/* Handles a stop signal to this process. The first signal asks the ranks to stop, by SIGUSR1, which
- * mpirun forwards; a second signal ends the job. */
-static void take_stop(struct job *j, int signo)
+/* Asks the ranks to stop, by SIGUSR1, which mpirun forwards. But mpirun may lose it while it starts
+ * the ranks: repeats it until each rank that has started has acknowledged. */
+static void ask_to_stop(struct job *j)
 {
-    if (j->received) {
-        end_job(j);
-        return;
-    }
-    j->received = signo;
-    text_print(stderr,
-               "ampscale: SIG%s: asking the ranks to stop within %d s; a second signal kills them "
-               "at once",
-               signal_name(signo), j->launch->config.grace);
     send_all(j, SIGUSR1);
+    j->ask_at = clock_s() + 1;
+}
+
+/* Handles the stop signals to this process. */
+static void take_stop(struct job *j, enum stop_action action)
+{
+    if (action == STOP_AT_ONCE)
+        end_job(j);
+    if (action != STOP_ORDERLY)
+        return;
+    if (j->phase < PHASE_STOPPING)
+        text_print(stderr,
+                   "ampscale: %s: asking the ranks to stop within %d s; a second signal kills them "
+                   "at once",
+                   stop_requested(), j->launch->config.grace);
+    ask_to_stop(j);
     enter(j, PHASE_STOPPING, j->launch->config.grace);
 }
 
@@ -191,8 +203,8 @@ static void show_own_lines(const struct job *j)
  * no file descriptor left to start a rank, and MPICH's also if it cannot reach a host. */
 static void check_started(struct job *j)
 {
-    const bool *absent = memchr(j->started, false, (size_t)j->launch->config.nproc);
-    j->missing = absent ? (int)(absent - j->started) : -1;
+    const char *absent = memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc);
+    j->missing = absent ? (int)(absent - j->rank) : -1;
     if (absent) {
         show_own_lines(j); /* before those about its end */
         end_job(j);
@@ -221,10 +233,13 @@ static void watch(struct job *j)
     double end = clock_s() + c->start_timeout;
     while (j->running) {
         read_output(j, CHECK_MS);
-        int signo = process_signals_received(&j->launch->signals);
+        enum stop_action action = process_signals_take(&j->launch->signals);
         reap(j);
-        if (signo && j->running)
-            take_stop(j, signo);
+        if (j->running)
+            take_stop(j, action);
+        if (j->phase == PHASE_STOPPING && clock_s() >= j->ask_at &&
+            memchr(j->rank, RANK_STARTED, (size_t)c->nproc))
+            ask_to_stop(j);
         if (limited && j->phase == PHASE_RUNNING && clock_s() >= end) {
             limited = false;
             check_started(j);
@@ -289,8 +304,12 @@ static enum status job_result(struct job *j, int *exit_code)
             l->config.hosts.n > 0 ? "that ssh reaches each host" : "the shell's limits (ulimit -a)",
             l->own_log_path);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
-    *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
-    if (failed && !j->received && j->failures == 0)
+    *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
+    if (failed && j->full)
+        text_print(stderr,
+                   "ampscale: mpirun has no space for its session files, which are in TMPDIR "
+                   "or '/tmp': free some space, or set TMPDIR");
+    if (failed && !stop_signal() && j->failures == 0)
         return fail_unreported(j, exit_code);
     if (j->blamed >= 0)
         (void)show_unreported(j, j->blamed);
@@ -314,7 +333,7 @@ static enum status start(struct job *j, struct spawn child)
         child.address = node.address;
     }
     CHECK(array_new(&j->pid, n));
-    CHECK(array_new(&j->started, l->config.nproc));
+    CHECK(array_new(&j->rank, l->config.nproc));
     CHECK(command_start(l, node.resume, &command));
     child.program = command.v[0];
     child.argv = command.v;
@@ -328,7 +347,7 @@ done:
     return st;
 }
 
-enum status job_run(const struct launch *l, int *received, int *exit_code)
+enum status job_run(const struct launch *l, int *exit_code)
 {
     struct job j = {.launch = l,
                     .blamed = -1,
@@ -350,8 +369,7 @@ enum status job_run(const struct launch *l, int *received, int *exit_code)
     lines_end(&j.lines);
     close(j.stream[0]);
     close(j.stream[1]);
-    *received = j.received;
     free(j.pid);
-    free(j.started);
+    free(j.rank);
     return st == STATUS_OK ? job_result(&j, exit_code) : st;
 }

@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/host.h"
-#include "base/stop.h"
 #include "comm/control.h"
 #include "launch/parts.h"
 
@@ -30,7 +29,7 @@ struct message {
 static enum status check_signals(const void *context)
 {
     const struct launch *l = context;
-    return stop_status(process_signals_received(&l->signals));
+    return process_signals_check(&l->signals);
 }
 
 static enum status join_as_first(const struct launch *l, const struct rendezvous_config *r,

@@ -36,7 +36,7 @@ static enum status ask_mpirun(struct launch *l)
     (void)!pread(file, text, sizeof text - 1, 0);
     close(file);
     TRY(st);
-    TRY(stop_status(end.received));
+    TRY(stop_check());
     if (end.late)
         return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", argv[0]);
     if (end.code == PROCESS_NOT_STARTED)
@@ -272,9 +272,11 @@ static enum status prepare(struct launch *l)
     TRY(dir_make(l->log_dir));
     TRY(path_format(l->own_log_path, sizeof l->own_log_path, "%s/%s.log", l->log_dir,
                     l->kind == MPI_KIND_NONE ? "launch" : "mpirun"));
-    l->own_log = fopen(l->own_log_path, "ae");
+    int log;
+    TRY(log_open(l->own_log_path, O_WRONLY, &log));
+    l->own_log = fdopen(log, "a");
     if (!l->own_log)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", l->own_log_path, strerror(errno));
+        return status_fail(STATUS_OOM, "no memory to write '%s'", l->own_log_path);
     text_print(stderr, "ampscale: %d rank%s; the output of each is in '%s/rank-N.log'",
                l->config.nproc, l->config.nproc > 1 ? "s" : "", l->log_dir);
     return STATUS_OK;
@@ -292,10 +294,9 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     for (int restart = 1;; restart++) {
-        int received = 0;
-        enum status st = job_run(l, &received, exit_code);
+        enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
-        if (restart > c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
+        if (restart > c->restarts || stop_requested() || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
             !((l->joins && c->node > 0) || path_exists(path) || path_exists(before)))
             return st;

@@ -41,10 +41,17 @@ MUST_CHECK enum status command_rank(const struct launch_config *c, int cores, st
 
 enum { REPORT_MAX = 2048, REASON_MAX = 1024, LINES_MAX = 16384 };
 
-/* The last two have no code. */
-enum report_end { REPORT_KILLED, REPORT_STOPPED, REPORT_EXITED, REPORT_ENDED, REPORT_STARTED };
+/* The last three have no code. ASKED acknowledges a request for an orderly stop. */
+enum report_end {
+    REPORT_KILLED,
+    REPORT_STOPPED,
+    REPORT_EXITED,
+    REPORT_ENDED,
+    REPORT_STARTED,
+    REPORT_ASKED
+};
 
-/* A line that a supervisor writes to stderr about its rank, when it starts or has failed, such as
+/* A line that a supervisor writes to stderr about its rank: it starts, is to stop, or has failed:
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file */
 struct rank_report {
     enum report_end end;
@@ -125,6 +132,6 @@ MUST_CHECK enum status node_place_find(const struct launch *l, struct node_place
 
 /* --- job.c --- */
 
-/* Runs the job once, until its last process on this host has ended; *received is the first stop
- * signal to this process, or 0. This process must be a subreaper without other children. */
-MUST_CHECK enum status job_run(const struct launch *l, int *received, int *exit_code);
+/* Runs the job once, until its last process on this host has ended. This process must be a
+ * subreaper without other children. */
+MUST_CHECK enum status job_run(const struct launch *l, int *exit_code);

@@ -3,6 +3,7 @@
  * checks twice a second that the parent is alive. The kernel kills an orphaned command. */
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/output.h"
 #include "launch/parts.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ static const char *const phrases[] = {
     [REPORT_EXITED] = "exited with code",
     [REPORT_ENDED] = "had failed before the launcher ended it",
     [REPORT_STARTED] = "has started",
+    [REPORT_ASKED] = "is asked to stop",
 };
 
 const char *signal_name(int signo)
@@ -57,7 +59,7 @@ bool report_read(const char *line, struct rank_report *r)
                &at) != 3)
         return false;
     for (line += at; strncmp(line, phrases[r->end], strlen(phrases[r->end])) != 0; r->end++)
-        if (r->end == REPORT_STARTED)
+        if (r->end == REPORT_ASKED)
             return false;
     line += strlen(phrases[r->end]);
     at = 0;
@@ -78,6 +80,12 @@ const char *error_of_line(const char *line)
     return error ? line + strlen(ours) : NULL;
 }
 
+/* Lines that Open MPI prints after the reason why MPI_Init failed. */
+static bool is_epilogue(const char *line)
+{
+    return strncmp(line, "***", 3) == 0 || strstr(line, "Local abort before MPI_INIT");
+}
+
 bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
 {
     static const char heading[] = "# rank ";
@@ -92,7 +100,7 @@ bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
     while ((line = strsep(&rest, "\r\n"))) {
         const char *error = error_of_line(line);
         bool start = strncmp(line, heading, strlen(heading)) == 0;
-        if (start || (!found && *line))
+        if (start || (!found && *line && !is_epilogue(line)))
             snprintf(out, REASON_MAX, "%s", start ? "" : error ? error : line);
         found = !start && (found || error);
     }
@@ -137,6 +145,7 @@ bool streams_read(int stream[2], int signals, int timeout_ms,
 {
     char bytes[8192];
     struct pollfd p[] = {{stream[0], POLLIN, 0}, {stream[1], POLLIN, 0}, {signals, POLLIN, 0}};
+    output_drain();
     if (poll(p, 3, timeout_ms) <= 0)
         return false;
     for (int i = 0; i < 2; i++) {
@@ -269,7 +278,7 @@ static void write_report(struct supervisor *s)
     char line[REPORT_MAX];
     report_write(&s->report, line);
     fputs(line, stderr);
-    s->reported = s->report.end != REPORT_STARTED;
+    s->reported = s->report.end < REPORT_STARTED;
     if (s->reported)
         dprintf(s->log, "%s", line);
 }
@@ -297,23 +306,31 @@ static void end_command(struct supervisor *s)
     s->ending = true;
 }
 
+/* Asks the command to stop in an orderly way: once, because `train` ends at once if asked again.
+ * Acknowledges each request, because the launcher repeats it until it gets an answer. */
+static void ask_to_stop(struct supervisor *s)
+{
+    if (!s->stopping && !s->ending)
+        kill(s->pid, SIGTERM);
+    s->stopping = true;
+    s->report.end = REPORT_ASKED;
+    write_report(s);
+}
+
 /* Handles output, signals and time limits until the command has ended and its output has been
  * read. Does not wait for output of processes that the command has started. */
 static void watch(struct supervisor *s)
 {
     while (s->pid) {
         read_output(s, s->ending ? END_CHECK_MS : CHECK_MS);
-        int signo = process_signals_received(&s->signals);
         if (waitpid(s->pid, &s->status, WNOHANG) == s->pid) {
             s->pid = 0;
             break;
         }
-        if (signo == SIGUSR1) {
-            kill(s->pid, SIGTERM);
-            s->stopping = true;
-        } else if (signo || (!s->ending && getppid() != s->parent)) {
+        for (int signo; (signo = process_signals_next(&s->signals)) != 0;)
+            signo == SIGUSR1 ? ask_to_stop(s) : end_command(s);
+        if (!s->ending && getppid() != s->parent)
             end_command(s);
-        }
         if (s->ending && s->failed && !s->reported && clock_s() >= s->ended_at + REPORT_S) {
             s->report.end = REPORT_ENDED;
             write_report(s);
@@ -360,9 +377,7 @@ static enum status start(struct supervisor *s)
     enum status st;
     CHECK(dir_make(c->log_dir));
     CHECK(path_format(path, sizeof path, "%s/rank-%d.log", c->log_dir, s->place.rank));
-    s->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (s->log < 0)
-        CHECK(status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno)));
+    CHECK(log_open(path, O_WRONLY, &s->log));
     CHECK(process_signals_open(&s->signals));
     CHECK(command_rank(c, cores_share(ranks, cores), &command));
     CHECK(words_shell(&command, &line));

@@ -167,27 +167,14 @@ done:
 
 enum status figure_remove(const struct figure *f, const char *out)
 {
-    for (int k = 0; k < N_FORMATS; k++) {
+    for (int k = 0; k < 2 * N_FORMATS; k++) { /* gnuplot would follow a link at a draft's name */
         char path[4096];
-        TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, formats[k]));
+        TRY(path_format(path, sizeof path, "%s/%s%s.%s", out, k < N_FORMATS ? "" : DRAFT, f->name,
+                        formats[k % N_FORMATS]));
         if (unlink(path) != 0 && errno != ENOENT)
             return status_fail(STATUS_IO, "cannot replace '%s': %s", path, strerror(errno));
     }
     return STATUS_OK;
-}
-
-/* Reads the last line of the file `log` that is not blank; gnuplot writes an error's message there.
- */
-static void last_line(int log, char *out, size_t size)
-{
-    char text[2048];
-    off_t end = lseek(log, 0, SEEK_END), space = sizeof text - 1;
-    ssize_t n = pread(log, text, sizeof text - 1, end > space ? end - space : 0);
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
-        n--;
-    text[n > 0 ? n : 0] = '\0';
-    char *newline = strrchr(text, '\n');
-    text_clean(out, size, newline ? newline + 1 : text);
 }
 
 /* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's gnuplot
@@ -197,23 +184,31 @@ static enum status gnuplot_run(const char *dir, const char *script)
 {
     char *argv[] = {"gnuplot",           "--default-settings", "-e",
                     "draft='" DRAFT "'", (char *)script,       NULL};
-    char line[512] = "";
-    int code = 0, log = memfd_create("gnuplot", MFD_CLOEXEC); /* gnuplot's output */
-    if (log < 0)
+    char log[32];
+    struct process_signals signals;
+    struct process_end end;
+    int file = memfd_create("gnuplot", MFD_CLOEXEC); /* gnuplot's output */
+    if (file < 0)
         return status_fail(STATUS_IO, "cannot make a file for gnuplot: %s", strerror(errno));
-    enum status st = process_call(argv, dir, log, &code);
-    last_line(log, line, sizeof line);
-    close(log);
-    if (st == STATUS_UNSUPPORTED)
-        return status_fail(st,
+    snprintf(log, sizeof log, "/proc/self/fd/%d", file);
+    enum status st = process_signals_open(&signals);
+    if (st == STATUS_OK)
+        st = process_run(
+            &(struct process_config){.argv = argv, .dir = dir, .log = log, .signals = &signals},
+            &end);
+    process_signals_close(&signals);
+    close(file);
+    TRY(st);
+    TRY(stop_check());
+    if (end.code == PROCESS_NOT_STARTED)
+        return status_fail(STATUS_UNSUPPORTED,
                            "gnuplot was not found: install gnuplot-nox (apt-get install "
                            "gnuplot-nox) and repeat the command; scripts and tables are in '%s'",
                            dir);
-    TRY(st);
-    if (code == 0)
+    if (end.code == 0)
         return STATUS_OK;
     return status_fail(STATUS_LIBRARY, "gnuplot failed on '%s/%s': %s", dir, script,
-                       line[0] ? line : "no message");
+                       *end.message ? end.message : "no message");
 }
 
 /* Checks that `draft` is a complete PNG, SVG or PDF file, because gnuplot does not report a full

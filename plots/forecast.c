@@ -77,7 +77,7 @@ static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
     for (int i = 0; i < PARTS; i++) {
         TRY(number_read(o, parts[i], &part));
         end += part;
-        axes->has_part[i] = axes->has_part[i] || part > FIGURE_VISIBLE_SHARE * step;
+        axes->has_part[i] = axes->has_part[i] || i == 0 || part > FIGURE_VISIBLE_SHARE * step;
         fprintf(table, " %.9g", 100 * end / step);
     }
     fputc('\n', table);

@@ -88,10 +88,11 @@ struct plot_options {
                                 * figures of accuracy itself. Runs of a series have the same colour.
                                 * NULL: runs that differ only in their seeds are a series. If there
                                 * is only one series, each run has its own colour */
-    struct palette *palette;   /* colours that several drawings share; NULL: none */
-    FILE *written;             /* gets a line for each picture; NULL: none */
-    FILE *left_out;            /* gets lines that name the figures without data and give the numbers
-                                * of series and cells that are not drawn; NULL: none */
+    bool (*shown)(const char *figure); /* of the figures of runs, draws only these; NULL: all */
+    struct palette *palette;           /* colours that several drawings share; NULL: none */
+    FILE *written;                     /* gets a line for each picture; NULL: none */
+    FILE *left_out; /* gets lines that name the figures without data and give the numbers
+                     * of series and cells that are not drawn; NULL: none */
 };
 
 /* Returns STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */

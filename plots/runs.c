@@ -104,7 +104,7 @@ static enum status figures_make(const struct drawing *d, const char *out)
     if (!any)
         return status_fail(STATUS_DATA, "nothing to draw yet: no run has finished a step");
     for (int k = 0; k < N_FIGURES; k++) {
-        if (some[k])
+        if (some[k] && (!d->options->shown || d->options->shown(figures[k].name)))
             TRY(figure_draw(d, &figures[k], out));
     }
     say_left_out(some, d->options->series, d->options->left_out);

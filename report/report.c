@@ -7,6 +7,8 @@
 #include "plots/palette.h"
 #include "report/report_scan.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,31 +67,6 @@ done:
 
 /* ---- drawing ---- */
 
-/* Removes the picture "NAME.svg" in every format. */
-static enum status remove_picture(const struct item *item, const char *svg)
-{
-    static const char *const formats[] = {"svg", "png", "pdf"};
-    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
-        char path[REPORT_PATH_SIZE];
-        TRY(path_format(path, sizeof path, "%s/%.*s%s", item->figures, (int)strlen(svg) - 3, svg,
-                        formats[k]));
-        unlink(path);
-    }
-    return STATUS_OK;
-}
-
-/* Removes the pictures that plot_runs drew and that the report does not show. */
-static enum status remove_rest(const struct item *item)
-{
-    struct words names = {0};
-    enum status st = dir_list(item->figures, ".svg", &names);
-    for (int i = 0; st == STATUS_OK && i < names.n; i++)
-        if (!figure_is_shown(item->kind, names.v[i]))
-            st = remove_picture(item, names.v[i]);
-    words_free(&names);
-    return st;
-}
-
 static enum status draw_runs(const struct item *item, const struct plot_options *o)
 {
     struct runs runs;
@@ -99,7 +76,7 @@ static enum status draw_runs(const struct item *item, const struct plot_options 
     if (n > 0)
         st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
     runs_free(&runs);
-    return st == STATUS_OK && n > 0 ? remove_rest(item) : st;
+    return st;
 }
 
 static enum status draw_study(const struct item *item, const struct plot_options *o)
@@ -116,8 +93,12 @@ static enum status draw_study(const struct item *item, const struct plot_options
 static enum status item_draw(const struct item *item, const struct plot_size *size,
                              struct palette *palette)
 {
-    const struct plot_options o = {
-        .png = true, .svg = true, .pdf = true, .size = *size, .palette = palette};
+    const struct plot_options o = {.png = true,
+                                   .svg = true,
+                                   .pdf = true,
+                                   .size = *size,
+                                   .shown = item->kind == ITEM_RUNS ? figure_is_learning : NULL,
+                                   .palette = palette};
     switch (item->kind) {
     case ITEM_STUDY:
         return draw_study(item, &o);
@@ -130,19 +111,44 @@ static enum status item_draw(const struct item *item, const struct plot_size *si
     return STATUS_OK;
 }
 
-/* Draws all figures. If gnuplot is missing, or a record has no figure, only tables are written. */
-static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
+/* If the item is not in the document's folder, sets a folder of its pictures next to the document,
+ * because the item's own folder may be another user's. */
+static enum status place_figures(struct item *item, int number, const char *document)
 {
+    const char *slash = strrchr(document, '/'), *path = item->path;
+    size_t n = slash ? (size_t)(slash - document) : 0;
+    if (n == 0 ? *path != '/' && strncmp(path, "..", 2) != 0
+               : strncmp(path, document, n) == 0 && (path[n] == '/' || path[n] == '\0'))
+        return STATUS_OK;
+    return path_format(item->figures, sizeof item->figures, "%s-figures/%d-%s", document, number,
+                       item->name);
+}
+
+/* Draws all figures. If gnuplot is missing, or a record has no figure, only tables are written, and
+ * pictures that the item has already. */
+static enum status draw_all(struct items *items, const struct report_config *c)
+{
+    const char *document = c->markdown ? c->markdown : c->html;
+    char target[4096];
+    bool direct;
     struct palette palette = {.n = 0}; /* a series has the same colour and shape in all figures of
                                         * the report */
-    for (int i = 0; i < items->n; i++) {
-        enum status st = item_draw(&items->v[i], size, &palette);
-        if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
+    TRY(output_find(document, target, &direct));
+    if (access(dirname(target), W_OK) != 0)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", document, strerror(errno));
+    for (int i = 0; !direct && i < items->n; i++) { /* next to a pipe, there is no place for them */
+        struct item *item = &items->v[i], own = *item;
+        TRY(place_figures(item, i + 1, document));
+        enum status st = item_draw(item, &c->size, &palette);
+        if (st == STATUS_OK)
+            continue;
+        *item = own;
+        if (st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
         /* not reported, because some kinds of records have no figure */
-        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD;
-        if (st != STATUS_OK && !plain && said)
-            fprintf(said, "ampscale: figures not drawn: %s\n", status_message());
+        bool plain = st == STATUS_DATA && item->kind == ITEM_RECORD;
+        if (!plain && c->said)
+            fprintf(c->said, "ampscale: figures not drawn: %s\n", status_message());
     }
     return STATUS_OK;
 }
@@ -359,11 +365,12 @@ static void section_terms(struct writer *w)
 /* Writes one document. Sets *damaged to the number of damaged records, and prints the error of each
  * of them to `said`. */
 static enum status write_document(const struct items *items, const struct format *format,
-                                  const char *path, FILE *said, int *damaged)
+                                  const char *path, bool output, FILE *said, int *damaged)
 {
     struct table left_out = {0};
     struct writer w;
     TRY(writer_begin(&w, format, path, "Results"));
+    w.output = output;
     write_items(&w, items, &left_out);
     *damaged = left_out.n;
     for (int i = 0; said && i < left_out.n; i++)
@@ -391,12 +398,12 @@ enum status report_make(const struct report_config *c)
         goto done;
     }
     if (c->draw)
-        CHECK(draw_all(&items, &c->size, c->said));
+        CHECK(draw_all(&items, c));
     if (c->markdown)
-        CHECK(write_document(&items, &format_markdown, c->markdown, c->said, &damaged));
+        CHECK(write_document(&items, &format_markdown, c->markdown, c->output, c->said, &damaged));
     if (c->html)
-        CHECK(
-            write_document(&items, &format_html, c->html, c->markdown ? NULL : c->said, &damaged));
+        CHECK(write_document(&items, &format_html, c->html, c->output, c->markdown ? NULL : c->said,
+                             &damaged));
     if (damaged > 0)
         st = status_fail(STATUS_DATA, "%d damaged record%s skipped; the rest was written", damaged,
                          damaged > 1 ? "s were" : " was");

@@ -16,8 +16,10 @@ struct report_config {
                              * with `dir` as given */
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* file to write, which contains the pictures; NULL: none */
+    bool output;            /* the user names the files (output_file_open) */
     bool draw;              /* before writing, draw the figures of each record as PNG, SVG and PDF,
-                             * into a folder next to the record */
+                             * into a folder next to the record, or next to the first document if
+                             * the record is not in the document's folder or below it */
     struct plot_size size;  /* size of the figures that `draw` requests */
     FILE *said; /* gets a line for each record whose figures were not drawn, and for each damaged
                  * record; NULL: none */

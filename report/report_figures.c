@@ -47,15 +47,16 @@ static int index_of(const char *figure)
     return i;
 }
 
-bool figure_is_shown(enum item_kind kind, const char *figure)
+bool figure_is_learning(const char *figure)
 {
-    static const char *const learning[] = {
-        "loss.svg",     "loss_scale.svg", "time_to_accuracy.svg", "top1_train.svg",
-        "top1_val.svg", "top5_train.svg", "top5_val.svg"};
+    static const char *const learning[] = {"loss",       "loss_scale", "time_to_accuracy",
+                                           "top1_train", "top1_val",   "top5_train",
+                                           "top5_val"};
+    size_t n = strcspn(figure, ".");
     for (size_t i = 0; i < sizeof learning / sizeof *learning; i++)
-        if (strcmp(learning[i], figure) == 0)
+        if (strncmp(learning[i], figure, n) == 0 && learning[i][n] == '\0')
             return true;
-    return kind != ITEM_RUNS;
+    return false;
 }
 
 static int by_place(const void *a, const void *b)
@@ -106,7 +107,7 @@ static enum status list(const struct item *item, struct words *shown)
     CHECK(dir_list(item->figures, ".svg", &all));
     figures_order(all.v, all.n);
     for (int i = 0; i < all.n; i++)
-        if (figure_is_shown(item->kind, all.v[i]))
+        if (item->kind != ITEM_RUNS || figure_is_learning(all.v[i]))
             CHECK(words_add(shown, "%s", all.v[i]));
 done:
     words_free(&all);

@@ -301,7 +301,7 @@ static void say_failure(struct table *items, const struct run *run)
 static void each_run(struct writer *w, struct run *const *runs, int n, bool folded)
 {
     struct table t =
-        table_begin("run|network|precision|mode|>batch|>epochs|>top-1 %|>top-5 %|state");
+        table_begin("run|network|precision|mode|>batch|>epochs|>last top-1 %|>last top-5 %|state");
     for (int i = 0; i < n; i++)
         add_run(&t, runs[i]);
     if (folded)

@@ -38,7 +38,6 @@ void items_free(struct items *items);
 void figures_first(struct writer *w, const struct item *item);
 void figures_rest(struct writer *w, const struct item *item);
 
-/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For a
- * folder of runs (ITEM_RUNS), a report shows only the learning curves, because times are compared
- * by studies. */
-bool figure_is_shown(enum item_kind kind, const char *figure);
+/* Whether `figure` ("loss", "loss.svg") is a learning curve. A report shows only these for a folder
+ * of runs (ITEM_RUNS), because times are compared by studies. */
+bool figure_is_learning(const char *figure);

@@ -8,7 +8,6 @@
 #include "results/noise.h"
 #include "results/schema.h"
 
-#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,9 +28,9 @@ enum { ANALYSIS_MAX_BYTES = 256 << 20 };
 
 /* A measured number is at least 0. This holds for `behind`, too: the slowest rank is never faster
  * than the median. */
-#define REAL(s, m) MEMBER(s, #m, m, FIELD_REAL, false, DBL_MAX)
+#define REAL(s, m) MEMBER(s, #m, m, FIELD_REAL, false, RECORD_REAL_MAX)
 
-#define IO(key, m) MEMBER(analysis_cell, key, io.m, FIELD_SENSOR, true, DBL_MAX)
+#define IO(key, m) MEMBER(analysis_cell, key, io.m, FIELD_SENSOR, true, RECORD_REAL_MAX)
 
 static const struct field cell_fields[] = {
     TEXT(analysis_cell, name),
@@ -88,7 +87,7 @@ static const struct field conditions_fields[] = {
     COUNT(conditions, runs),
     COUNT(conditions, recorded),
     COUNT(conditions, disturbed),
-    MEMBER(conditions, "others", others, FIELD_SENSOR, true, DBL_MAX),
+    MEMBER(conditions, "others", others, FIELD_SENSOR, true, RECORD_REAL_MAX),
 };
 
 static const struct field head_fields[] = {
@@ -231,7 +230,7 @@ done:
 static enum status real_parse(const json_t *value, const char *name, double *out)
 {
     *out = json_is_null(value) ? NAN : json_number_value(value);
-    if (!json_is_null(value) && !(json_is_number(value) && isfinite(*out) && *out >= 0))
+    if (!json_is_null(value) && !(json_is_number(value) && *out >= 0 && *out <= RECORD_REAL_MAX))
         return status_fail(STATUS_DATA, "'%s' is missing or not a number of at least 0", name);
     return STATUS_OK;
 }

@@ -12,15 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* ESTALE also stands for a journal that is not in its place any more. */
 static enum status fail(struct journal *j)
 {
     if (!j->error)
         j->error = errno ? errno : EIO;
-    const char *way_out = j->error == ENOSPC || j->error == EDQUOT
-                              ? "free some space and resume with --resume auto"
-                              : "remove the cause and resume with --resume auto";
-    return status_fail(STATUS_IO, "cannot write '%s': %s; %s", j->path, strerror(j->error),
-                       way_out);
+    return status_fail(STATUS_IO, "cannot write '%s': %s", j->path,
+                       j->error == ESTALE
+                           ? "another program removed or shortened it while it was written"
+                           : strerror(j->error));
 }
 
 /* Whether the last `size` bytes of a file are complete JSON. */
@@ -62,16 +62,13 @@ enum status journal_open(struct journal *j, const char *path)
     struct stat s;
     *j = (struct journal){0};
     TRY(path_format(j->path, sizeof j->path, "%s", path));
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (fd < 0)
-        return fail(j);
-    enum status st = fstat(fd, &s) == 0 ? STATUS_OK : fail(j);
-    if (st == STATUS_OK && !S_ISREG(s.st_mode))
-        st = status_fail(STATUS_DATA, "cannot write '%s': not a regular file", path);
-    if (st == STATUS_OK)
-        st = journal_cut_torn(j, fd, s.st_size);
-    if (st == STATUS_OK && !(j->stream = fdopen(fd, "a")))
+    int fd;
+    TRY(log_open(path, O_RDWR, &fd));
+    enum status st = fstat(fd, &s) == 0 ? journal_cut_torn(j, fd, s.st_size) : fail(j);
+    if (st == STATUS_OK && (fstat(fd, &s) != 0 || !(j->stream = fdopen(fd, "a"))))
         st = fail(j);
+    j->size = s.st_size;
+    j->counts_links = s.st_nlink > 0;
     if (st != STATUS_OK)
         close(fd);
     return st;
@@ -81,6 +78,7 @@ enum status journal_write(struct journal *j, const char *lines, size_t size)
 {
     if (j->error || fwrite(lines, 1, size, j->stream) != size)
         return fail(j);
+    j->size += (off_t)size;
     return STATUS_OK;
 }
 
@@ -99,8 +97,13 @@ enum status journal_write_json(struct journal *j, json_t *value, size_t flags)
 
 enum status journal_flush(struct journal *j, bool durable)
 {
-    if (j->error || fflush(j->stream) != 0)
+    struct stat s;
+    if (j->error || fflush(j->stream) != 0 || fstat(fileno(j->stream), &s) != 0)
         return fail(j);
+    if (s.st_size < j->size || (j->counts_links && s.st_nlink == 0)) {
+        errno = ESTALE;
+        return fail(j);
+    }
     /* EINVAL: this file system does not support fsync; the write itself has succeeded. */
     if (durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL)
         return fail(j);

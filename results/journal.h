@@ -10,10 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct journal {
-    FILE *stream; /* NULL: not open */
-    int error;    /* errno of the first failed write; all later calls fail with this error */
+    FILE *stream;      /* NULL: not open */
+    int error;         /* errno of the first failed write; all later calls fail with this error */
+    off_t size;        /* bytes that the file has at least, after a flush */
+    bool counts_links; /* the file system counts the links of a file */
     char path[4096];
 };
 
@@ -29,7 +32,8 @@ MUST_CHECK enum status journal_write(struct journal *j, const char *lines, size_
  * `value`. `flags` are jansson's. */
 MUST_CHECK enum status journal_write_json(struct journal *j, json_t *value, size_t flags);
 
-/* Writes all lines to the operating system, and with `durable` waits until they are on disk. */
+/* Writes all lines to the operating system, and with `durable` waits until they are on disk. Fails
+ * if another program has removed the file, or has made it shorter. */
 MUST_CHECK enum status journal_flush(struct journal *j, bool durable);
 
 /* Flushes durably and closes the journal. Does nothing if the journal is not open. */

@@ -16,12 +16,12 @@
         .max = high                                                                                \
     }
 #define COUNT(s, m)      FIELD(s, m, FIELD_COUNT, false, 0, COUNT_MAX)
-#define REAL(s, m)       FIELD(s, m, FIELD_REAL, false, -INFINITY, INFINITY)
-#define AMOUNT(s, m)     FIELD(s, m, FIELD_REAL, false, 0, INFINITY)
+#define REAL(s, m)       FIELD(s, m, FIELD_REAL, false, -RECORD_REAL_MAX, RECORD_REAL_MAX)
+#define AMOUNT(s, m)     FIELD(s, m, FIELD_REAL, false, 0, RECORD_REAL_MAX)
 #define PERCENT(s, m)    FIELD(s, m, FIELD_REAL, false, 0, 100)
 #define OPT_COUNT(s, m)  FIELD(s, m, FIELD_COUNT, true, 0, COUNT_MAX)
-#define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, INFINITY)
-#define SENSOR(s, m)     FIELD(s, m, FIELD_SENSOR, true, 0, INFINITY)
+#define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, RECORD_REAL_MAX)
+#define SENSOR(s, m)     FIELD(s, m, FIELD_SENSOR, true, 0, RECORD_REAL_MAX)
 #define SHARE(s, m)      FIELD(s, m, FIELD_SENSOR, true, 0, 100)
 
 /* One column per line. */
@@ -123,7 +123,7 @@ static const struct field telemetry_fields[] = {
     SENSOR(telemetry_record, memory_clock_mhz),
     SENSOR(telemetry_record, power_w),
     SENSOR(telemetry_record, energy_j),
-    FIELD(telemetry_record, temperature_c, FIELD_SENSOR, true, -300, INFINITY),
+    FIELD(telemetry_record, temperature_c, FIELD_SENSOR, true, -300, RECORD_REAL_MAX),
     FIELD(telemetry_record, throttle, FIELD_SENSOR, true, 0, UINT32_MAX),
     SENSOR(telemetry_record, ecc_corrected),
     SENSOR(telemetry_record, ecc_uncorrected),

@@ -34,6 +34,9 @@
 /* Increase this number if a reader of the previous version would misread the files. */
 enum { RUN_SCHEMA = 1 };
 
+/* A larger number of a record is no measurement, and would overflow in sums and axes. */
+#define RECORD_REAL_MAX 1e100
+
 /* Times are wall-clock seconds, measured on the training thread; 0: the step has no such part. For
  * an asynchronous device, times are measured on the device. There, data_s is the time for which the
  * device was idle because the host waited for the loader, and h2d_s is the time for which the

@@ -90,7 +90,7 @@ enum status junit_write(struct junit *j, const char *suite, const char *host, co
     for (int v = 0; v < VERDICTS; v++)
         tests += j->count[v];
     TRY(text_stream_close(&j->cases));
-    enum status st = atomic_file_open(&f, path);
+    enum status st = j->output ? output_file_open(&f, path) : atomic_file_open(&f, path);
     if (st == STATUS_OK) {
         fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite", f.stream);
         attribute(f.stream, "name", suite);

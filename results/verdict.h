@@ -27,6 +27,7 @@ struct junit {
     struct text_stream cases;
     int count[VERDICTS];
     double seconds;
+    bool output; /* the user names the file (output_file_open) */
 };
 MUST_CHECK enum status junit_begin(struct junit *j);
 
@@ -49,7 +50,7 @@ struct junit_case {
 
 void junit_add(struct junit *j, const struct junit_case *c);
 
-/* Writes the file `path` atomically, and ends the suite. `time` has the form "2024-01-31T12:00:00";
+/* Writes the file `path`, and ends the suite. `time` has the form "2024-01-31T12:00:00";
  * `host` or `time` is NULL if not known. */
 MUST_CHECK enum status junit_write(struct junit *j, const char *suite, const char *host,
                                    const char *time, const char *path);

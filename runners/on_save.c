@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/text_new.h"
+#include "comm/control.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -53,7 +54,6 @@ struct on_save {
 static enum status start_helper(struct on_save *o, const struct on_save_config *c, int talk)
 {
     char program[PATH_MAX], limit[32];
-    struct process_signals signals = {.fd = -1};
     TRY(process_own_file(program, sizeof program));
     snprintf(limit, sizeof limit, "%.17g", c->limit_s);
     char *argv[] = {program,
@@ -65,11 +65,8 @@ static enum status start_helper(struct on_save *o, const struct on_save_config *
                     "--on-save-timeout",
                     limit,
                     NULL};
-    if (sigprocmask(SIG_BLOCK, NULL, &signals.before) != 0)
-        return status_fail(STATUS_IO, "cannot read the signal mask: %s", strerror(errno));
-    return process_start(
-        &(struct process_config){.argv = argv, .talk = talk, .signals = &signals, .grace_s = 1},
-        &o->helper);
+    return process_start(&(struct process_config){.argv = argv, .talk = talk, .grace_s = 1},
+                         &o->helper);
 }
 
 enum status on_save_open(const struct on_save_config *c, struct on_save **out)
@@ -268,7 +265,8 @@ static bool wait_for_request(struct server *s, int ms)
         if (ms >= 0 && now >= end_ns)
             return true;
         poll(p, 2, ms < 0 ? -1 : (int)((end_ns - now) / 1000000) + 1);
-        process_signals_received(&s->signals);
+        while (process_signals_next(&s->signals))
+            ;
         if (getppid() != s->parent || !take_requests(s))
             return false;
         if (ms < 0 && s->any)
@@ -276,11 +274,12 @@ static bool wait_for_request(struct server *s, int ms)
     }
 }
 
-/* Runs the command once. */
+/* Runs the command once, without the secret of the rendezvous, which only ranks need. */
 static enum status run_once(struct server *s, struct process_end *end)
 {
     char step[24];
     snprintf(step, sizeof step, "%lld", (long long)s->asked.step);
+    unsetenv(SECRET_VARIABLE);
     if (setenv("AMPSCALE_STEP", step, 1) != 0 ||
         setenv("AMPSCALE_SAVED", s->asked.checkpoint ? "checkpoint" : "record", 1) != 0)
         return status_fail(STATUS_OOM, "no memory for the environment");

@@ -191,8 +191,12 @@ enum status checkpoint_export_weights(const char *from, const char *to,
     struct atomic_file out = {NULL};
     struct safetensors_pair pair[] = {{"format", "pt"}, {"arch", NULL}};
     size_t n = 0;
-    if (is_same(from, to))
-        return status_fail(STATUS_USAGE, "'%s' is the checkpoint itself; name another file", to);
+    char target[4096];
+    bool direct;
+    TRY(output_find(to, target, &direct));
+    if (direct || is_same(from, to))
+        return status_fail(STATUS_USAGE, "'%s' is %s; name another file", to,
+                           direct ? "no regular file" : "the checkpoint itself");
     TRY(safetensors_open(from, &f));
     pair[1].value = safetensors_metadata(f, "arch");
     if (!pair[1].value)
@@ -204,7 +208,7 @@ enum status checkpoint_export_weights(const char *from, const char *to,
             entry[n++] = *safetensors_at(f, i);
     const struct safetensors_contents contents = {
         .entry = entry, .n_entries = n, .pair = pair, .n_pairs = sizeof pair / sizeof *pair};
-    CHECK(safetensors_prepare(to, &contents, &out));
+    CHECK(safetensors_prepare(target, &contents, &out));
     st = atomic_file_end(&out, proceed ? proceed() : STATUS_OK);
 done:
     free(entry);

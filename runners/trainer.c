@@ -122,6 +122,7 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     count_times(s, index, &rec);
     if (session_leads(s)) {
         TRY(record_step(s->record, &rec));
+        s->recorded = true;
         TRY(session_saved_records(s, false));
     }
     if (s->expected)
@@ -440,6 +441,10 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(train(&s));
     }
     CHECK(run_summary_finish(&s));
+    if (fflush(out) != 0 || ferror(out)) {
+        clearerr(out); /* this message reports it */
+        CHECK(status_fail(STATUS_IO, "cannot write the results to standard output"));
+    }
 done:
     if (st == STATUS_DIVERGED)
         st = explain_divergence(&s);

@@ -152,7 +152,7 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
     const struct process_config child = {
         .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
     CHECK(process_run(&child, end));
-    st = stop_status(end->received);
+    st = stop_check();
     *gpus = end->code == 0 ? count_gpus(out) : -1;
 done:
     if (answer >= 0)
@@ -340,10 +340,10 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
                                    .limit_s = limit_s,
                                    .grace_s = GRACE_SECONDS};
     TRY(process_run(&child, end));
-    if (end->received)
+    if (stop_requested())
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; the same command continues the study",
-                           stop_signal_str(end->received));
+                           stop_requested());
     if (end->late)
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
                  (long long)limit_s);
@@ -414,7 +414,7 @@ static enum status run_one(struct work *w, const struct study_run *run)
         TRY(attempt(w, run, &done, &end));
     study_progress_end(&w->progress, run, &end, done);
     TRY(done ? study_store_complete(w->store, run) : study_store_failed(w->store, run, &end));
-    if (process_signals_received(&w->signals))
+    if (process_signals_check(&w->signals) != STATUS_OK)
         return status_fail(STATUS_INTERRUPTED, "interrupted; the same command continues the study");
     return STATUS_OK;
 }

@@ -43,7 +43,6 @@ struct operations {
     int n_jobs, begun; /* number of jobs; the first `begun` have been started */
     uint64_t due_ns;   /* time at which the limit ends workers; 0: unlimited */
     uint64_t covered;  /* kinds of operations that the backend has */
-    int received;      /* the signal received; 0: none */
     struct operations_result result;
 };
 
@@ -247,9 +246,8 @@ static void operations_judge_end(struct operations *o, struct operations_kind *k
                                  const struct process_end *end, int at)
 {
     bool found = end->code == SANITIZER_FOUND && (k->findings > 0 || o->result.unsupported);
-    if (end->received) {
-        o->received = end->received;
-        snprintf(k->ended, sizeof k->ended, "stopped by a signal: %s", strsignal(end->received));
+    if (stop_requested()) {
+        snprintf(k->ended, sizeof k->ended, "stopped by a signal: %s", strsignal(stop_signal()));
     } else if (end->late) {
         end_with(&o->result, k, at, "not done within the limit of %lld s",
                  (long long)o->config->limit_s);
@@ -302,7 +300,7 @@ static enum status end_worker(struct operations *o, int job, const struct proces
     if (o->job[job].seconds > k->seconds)
         k->seconds = o->job[job].seconds;
     operations_judge_end(o, k, end, progress.at);
-    *again = !progress.done && progress.at >= 0 && !end->late && !o->received &&
+    *again = !progress.done && progress.at >= 0 && !end->late && !stop_requested() &&
              end->code != status_exit_code(STATUS_DATA) &&
              is_restarted(o, &o->job[job], progress.at);
     return STATUS_OK;
@@ -318,7 +316,7 @@ static enum status run_jobs(struct operations *o, int at_once)
     enum status st = STATUS_OK;
     bar_begin(o->config->bar, o->n_jobs);
     for (;;) {
-        for (int i = 0; i < at_once && o->begun < o->n_jobs && !o->received; i++) {
+        for (int i = 0; i < at_once && o->begun < o->n_jobs && !stop_requested(); i++) {
             if (child[i].pid != 0 || (o->due_ns && seconds_left(o) == 0))
                 continue;
             job[i] = o->begun++;
@@ -334,7 +332,7 @@ static enum status run_jobs(struct operations *o, int at_once)
             bar_step(o->config->bar);
     }
     for (int i = o->begun; i < o->n_jobs; i++)
-        if (o->received)
+        if (stop_requested())
             snprintf(o->job[i].kind->ended, OPERATIONS_TEXT_SIZE, "not started before the signal");
         else
             operations_judge_end(o, o->job[i].kind, &(struct process_end){.late = true}, -1);
@@ -386,9 +384,9 @@ static enum status operations_verdict(const struct operations *o)
     if (t->findings)
         return status_fail(STATUS_MISMATCH, "--sanitizer %s: %d findings; the first: %s",
                            o->config->sanitizer, t->findings, o->result.first_finding);
-    if (o->received)
+    if (stop_requested())
         return status_fail(STATUS_INTERRUPTED, "operations: stopped by a signal: %s",
-                           strsignal(o->received));
+                           strsignal(stop_signal()));
     if (t->crashed)
         return status_fail(STATUS_LIBRARY, "operations: kinds whose process crashed: %d",
                            t->crashed);

@@ -46,6 +46,16 @@ struct sight {
     int64_t done;                          /* steps since the run began */
 };
 
+/* The number of bytes of the first `columns` characters of the text. */
+static size_t columns_size(const char *text, int columns)
+{
+    size_t end = 0;
+    for (; text[end]; end++)
+        if (((unsigned char)text[end] & 0xc0) != 0x80 && columns-- <= 0)
+            break;
+    return end;
+}
+
 void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
 {
     char text[2 * DRAW_MAX];
@@ -53,16 +63,16 @@ void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    size_t end = 0;
-    for (int columns = 0; text[end]; end++) {
-        bool begins = ((unsigned char)text[end] & 0xc0) != 0x80;
-        columns += begins;
-        if (columns > o->width)
-            break;
-    }
-    while (end > 0 && text[end - 1] == ' ')
-        end--;
-    fprintf(out, "%.*s\n", (int)end, text);
+    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' ';)
+        text[--n] = '\0';
+    size_t end = columns_size(text, o->width);
+    bool cut = text[end] != '\0';
+    if (cut)
+        end = columns_size(text, o->width - (o->ascii ? 3 : 1));
+    size_t word = end;
+    while (cut && word > 0 && text[word - 1] != ' ')
+        word--;
+    fprintf(out, "%.*s%s\n", (int)(word ? word : end), text, !cut ? "" : o->ascii ? "..." : "…");
 }
 
 /* Writes text as draw_line does, but over as many lines as it needs; lines break at spaces. */
@@ -360,7 +370,7 @@ static void put_learning(FILE *out, const struct sight *s, const struct view_opt
                   r->top1, r->top5, r->lr);
     if (e && e->val_images)
         draw_line(out, o,
-                  "val       loss %.4f, top-1 %.2f %%, top-5 %.2f %% after epoch %" PRId64
+                  "val       loss %.4f, top-1 %.2f %%, top-5 %.2f %%, epoch %" PRId64
                   ", best %.2f %%",
                   e->val_loss, e->val_top1, e->val_top5, e->epoch + 1, e->best_top1);
     int64_t left_out = run_left_out(s->run);

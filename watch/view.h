@@ -15,8 +15,9 @@ struct view_options {
 
 enum { VIEW_MIN_WIDTH = 40 };
 
-/* Writes a line with a newline, cut at the width but never within a UTF-8 character. Text of
- * unknown origin must have been cleaned (base/text.h). */
+/* Writes a line with a newline. A line that is too wide is cut after a space, so that no number
+ * loses digits, and ends with an ellipsis. Text of unknown origin must have been cleaned
+ * (base/text.h). */
 void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Size in bytes of a buffer for the text of a line. */

@@ -73,14 +73,26 @@ static void test_list(void **state)
 /* The temporary files of a process that has ended are removed. Files with similar names stay. */
 static void test_sweep(void **state)
 {
-    static const char *const swept[] = {"a.json.tmp.1", "b.tmp.4194304", "c.tmp.0123456789abcdef"};
-    static const char *const kept[] = {"a.json", "a.tmp.", "a.tmp.1x", "tmp.1", "a.tmpx.1"};
+    static const char *const swept[] = {"a.json.ampscale-tmp.0000000000000000",
+                                        "c.ampscale-tmp.0123456789abcdef"};
+    static const char *const kept[] = {"a.json",
+                                       "b.tmp.4194304",
+                                       "c.tmp.0123456789abcdef",
+                                       ".ampscale-tmp.0123456789abcdef",
+                                       "c.ampscale-tmp.0123456789abcde",
+                                       "c.ampscale-tmp.0123456789abcdeF",
+                                       "d.ampscale-tmp.0123456789abcdef"};
+    assert_int_equal(mkfifo(in(state, "p.ampscale-tmp.0123456789abcdef"), 0600), 0);
     for (int i = 0; i < COUNT(swept); i++)
         put(state, swept[i]);
     for (int i = 0; i < COUNT(kept); i++)
         put(state, kept[i]);
+    int writer = open(in(state, "d.ampscale-tmp.0123456789abcdef"), O_RDWR);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
     atomic_file_sweep(*state);
     atomic_file_sweep("no such folder");
+    close(writer);
+    assert_true(path_exists(in(state, "p.ampscale-tmp.0123456789abcdef")));
     for (int i = 0; i < COUNT(swept); i++)
         assert_false(path_exists(in(state, swept[i])));
     for (int i = 0; i < COUNT(kept); i++)
@@ -92,15 +104,21 @@ static void test_sweep(void **state)
  * files of other files. */
 static void test_left_over(void **state)
 {
-    static const char *const kept[] = {"f.tmp.2", "f.tmp.x", "f.tmp.1.tmp", "ff.tmp.1", "f.tmp"};
+#define LEFT ".ampscale-tmp.0123456789abcdef"
+    static const char *const kept[] = {"f.ampscale-tmp.0123456789abcde0",
+                                       "f.tmp.1",
+                                       "f" LEFT ".tmp",
+                                       "ff" LEFT,
+                                       "f.f" LEFT,
+                                       "f.tmp"};
     struct atomic_file f;
     for (int i = 0; i < COUNT(kept); i++)
         put(state, kept[i]);
-    put(state, "f.tmp.1");
-    int writer = open(in(state, "f.tmp.2"), O_RDWR);
+    put(state, "f" LEFT);
+    int writer = open(in(state, kept[0]), O_RDWR);
     assert_int_equal(flock(writer, LOCK_EX), 0);
     assert_int_equal(atomic_file_open(&f, in(state, "f")), STATUS_OK);
-    assert_false(path_exists(in(state, "f.tmp.1")));
+    assert_false(path_exists(in(state, "f" LEFT)));
     int other = open(f.temp, O_RDWR);
     assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1); /* the writer has locked the file */
     close(other);
@@ -111,22 +129,45 @@ static void test_left_over(void **state)
     holds(state, "f", "");
 }
 
-/* A symbolic link at the name of a temporary file is not followed, and two temporary files of one
- * file have different names. */
+/* A file that the program names replaces a link or a pipe that is there; logs refuse both. Two
+ * temporary files of one file have different names. */
 static void test_links(void **state)
 {
-    char link[64];
     struct atomic_file a, b;
+    struct stat s;
+    int fd;
     put(state, "victim");
-    snprintf(link, sizeof link, "f.tmp.%ld", (long)getpid());
-    assert_int_equal(symlink(in(state, "victim"), in(state, link)), 0);
+    assert_int_equal(symlink(in(state, "victim"), in(state, "f")), 0);
+    assert_int_equal(mkfifo(in(state, "p"), 0600), 0);
+    assert_int_equal(log_open(in(state, "f"), O_WRONLY, &fd), STATUS_IO);
+    assert_int_equal(log_open(in(state, "p"), O_WRONLY, &fd), STATUS_IO);
+    assert_int_equal(log_open(in(state, "p"), O_RDWR | O_TRUNC, &fd), STATUS_IO);
     assert_int_equal(file_replace(in(state, "f"), "new", 3), STATUS_OK);
+    assert_int_equal(file_replace(in(state, "p"), "new", 3), STATUS_OK);
+    assert_true(lstat(in(state, "f"), &s) == 0 && S_ISREG(s.st_mode));
     holds(state, "victim", "victim");
+    holds(state, "p", "new");
     assert_int_equal(atomic_file_open(&a, in(state, "f")), STATUS_OK);
     assert_int_equal(atomic_file_open(&b, in(state, "f")), STATUS_OK);
     assert_string_not_equal(a.temp, b.temp);
     atomic_file_abandon(&a);
     atomic_file_abandon(&b);
+}
+
+/* The kernel says that a file of /sys is longer than what can be read, as a file is that becomes
+ * shorter while it is read. */
+static void test_shorter(void **state)
+{
+    static const char path[] = "/sys/devices/system/cpu/online";
+    struct stat s;
+    char *bytes, line[4096];
+    size_t size;
+    (void)state;
+    if (stat(path, &s) != 0 || !file_first_line(path, line, sizeof line) ||
+        s.st_size <= (off_t)strlen(line) + 1)
+        skip();
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &size), STATUS_IO);
+    assert_non_null(strstr(status_message(), "the file became shorter"));
 }
 
 /* When a temporary folder is made, unlocked temporary folders of the same kind are removed. */
@@ -210,9 +251,10 @@ static void test_wait_for_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_atomic_file), IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
-        IN_FOLDER(test_links),       IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),
-        IN_FOLDER(test_lock),        IN_FOLDER(test_wait_for_lock), IN_FOLDER(test_list),
+        IN_FOLDER(test_atomic_file),    IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
+        IN_FOLDER(test_links),          IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),
+        IN_FOLDER(test_lock),           IN_FOLDER(test_wait_for_lock), IN_FOLDER(test_list),
+        cmocka_unit_test(test_shorter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

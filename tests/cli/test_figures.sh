@@ -26,6 +26,13 @@ for name in training_throughput training_time efficiency scaling_weak scaling_st
 done
 [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
 
+# Numbers that no run can measure, and whose sums or multiples overflow: one line names them.
+cp -r r huge
+sed -i 's/"forward_s":[^,]*/"forward_s":1e308/' huge/steps.jsonl
+expect_error 5 "'huge/steps.jsonl' line 1: 'forward_s' is out of range" plot huge --format svg --out none
+mkdir hq && sed 's/"comm_s": [^,]*/"comm_s": 1e308/' q/analysis.json >hq/analysis.json
+expect_error 5 "'comm_s'" plot hq --format svg --out none
+
 # Runs of two folders have different colours in a report, which removes pictures that it does not show.
 mkdir -p two/here/a two/here/b
 cp -r r two/here/a/one
@@ -34,6 +41,20 @@ expect 0 report two -o two.md
 grep -qx 'look\[1\] = 1' two/here/a/figures/data/loss.gp && grep -qx 'look\[1\] = 2' two/here/b/figures/data/loss.gp ||
     fail "two runs of a report have the same colour"
 ! ls two/here/a/figures/throughput.* >out 2>&1 || fail "a picture that the report does not show remains: $(<out)"
+
+# The records of a report elsewhere may be another user's: their figures are next to the report, and not
+# among the records, also if the report cannot be written.
+mkdir elsewhere
+find two >before
+expect_error 1 "cannot write 'absent/R.md'" report two -o absent/R.md
+expect 0 report two/here/a/one -o elsewhere/R.md
+find two | diff before - >out || fail "a report elsewhere left files among the records: $(<out)"
+[[ -e elsewhere/R.md-figures/1-one/loss.png ]] && grep -qxF '![Loss of training and validation](<R.md-figures/1-one/loss.svg>)' elsewhere/R.md ||
+    fail "a report elsewhere: $(find elsewhere) $(grep '^!' elsewhere/R.md)"
+# A link at the name of an unfinished picture is not followed.
+echo precious >precious && ln -s "$PWD/precious" elsewhere/.draft-loss.svg
+expect 0 plot r --format svg --out elsewhere
+[[ $(<precious) == precious && -f elsewhere/loss.svg && ! -L elsewhere/loss.svg ]] || fail "a figure was drawn through a link"
 
 # Width and height of a figure: in pixels in the header of a PNG, in points (1/72 inch) in a PDF.
 hal=$source_dir/results/published/hal_v100.csv

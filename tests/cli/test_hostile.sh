@@ -65,6 +65,31 @@ if command -v gnuplot >/dev/null; then
 fi
 try 0 amp-report "$evil-one" --batches 1 --threads 1
 
+# Texts that determine how a record is read are hostile too, one at a time. A command may refuse such a
+# record, but must not print the text as it is.
+either() {
+    rm -rf files
+    run "$@"
+    what="$key: $*"
+    clean out err
+    [[ ! -f files ]] || clean files
+}
+for key in started ended_by mode precision arch outcome; do
+    cp -r one keyed && sed -i -E 's/("started_s": )[0-9]/\19/' keyed/run.json
+    sed -E -i "s/\"($key)\": \"/&\\\\u001b]0;x\\\\u0007\\\\u202e/" keyed/*.json keyed/*.jsonl
+    grep -q u202e keyed/*.json || fail "no '$key' is tainted"
+    either watch --once keyed
+    either compare one keyed
+    either export keyed --format mlperf -o files
+    either export keyed --format mlperf --division closed -o files
+    either export keyed --format prometheus -o files
+    either report --no-figures keyed -o files
+    either predict keyed --network 2,50 --ranks 1
+    either train "${small[@]}" --precision O1 --out again --expect keyed
+    either train "${small[@]}" --precision O1 --out keyed --resume auto
+    rm -rf keyed again
+done
+
 # In the CSV, a text column must not contain a formula of a spreadsheet.
 try 0 export "$evil-two" --format csv --out files
 [[ $(cut -d, -f1 files/ranks.csv | sort -u | sed -n 1p) == "'=1+cmd"* ]] || fail "CSV has a formula: $(head -n 3 files/ranks.csv)"

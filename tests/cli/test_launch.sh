@@ -51,6 +51,20 @@ expect_error 1 "cannot run './nosuchmpi'" launch --mpirun ./nosuchmpi --nproc 2 
 expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 2 -- info
 [[ ! -e ompi.args ]] || fail "mpirun was started for a refused command line"
 
+# Logs are not written through links, and no pipe is waited for.
+mkdir made && echo precious >precious
+place=(env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1)
+for make in "ln -s ../precious" mkfifo; do
+    $make made/mpirun.log
+    "${limited[@]}" "$program" "${launch[@]}" --log-dir made -- info >out 2>err </dev/null && fail "launch wrote to a log made by '$make'"
+    one_line "a log made by '$make'" "made/mpirun.log': not a regular file"
+    $make made/rank-0.log
+    "${limited[@]}" "${place[@]}" "$program" launch --as-rank --log-dir made -- info >out 2>err </dev/null && fail "a rank wrote to a log made by '$make'"
+    one_line "a rank's log made by '$make'" "made/rank-0.log': not a regular file"
+    rm made/*
+done
+[[ $(<precious) == precious ]] || fail "a log was written through a link"
+
 # dry_run MPIRUN_LINE SRUN_LINE ARGS...: checks that --dry-run prints these two command lines.
 dry_run() {
     local want
@@ -155,6 +169,17 @@ says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: 
 grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
+
+# Open MPI has no space for its session files: the ranks end in MPI_Init, with a last line that
+# gives no reason. A job that succeeds without these files has no such message.
+full='[vm:7] PMIX ERROR: OUT-OF-RESOURCE in file ../../dstore_segment.c at line 208'
+hint="ampscale: mpirun has no space for its session files, which are in TMPDIR or '/tmp': free some space, or set TMPDIR"
+started 1 "echo '$full' >&2; echo '$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c' >&2; exit 1" -- info
+says "$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c" "$hint"
+started 1 "echo '$full' >&2; exit 1" -- info
+[[ $(<said) == *"mpirun: $full"* && $(<said) == *"$hint"* ]] || fail "launch does not say what is full: $(<said)"
+started 0 "echo '$full' >&2" -- info
+says
 
 # Hydra prints a banner to stdout. launch does not show it.
 play hydra "HYDRA build details:" "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9"

@@ -76,6 +76,9 @@ begin() {
 }
 ranks_run() { [[ -n $(supervisor "$1" 0) && -n $(supervisor "$1" 1) ]]; }
 
+# stopped SIGNAL: sends the signal to the launcher again, unless it has ended.
+stopped() { ! kill -0 "$pid" 2>/dev/null || { kill -s "$1" "$pid" && false; }; }
+
 # rank_of NAME RANK: prints the process id of the rank.
 rank_of() { pgrep -P "$(supervisor "$1" "$2")"; }
 
@@ -203,8 +206,8 @@ END
         begin "grace-$grace" --grace "$grace"
         kill -STOP "$(rank_of "grace-$grace" 0)" "$(rank_of "grace-$grace" 1)"
         kill -USR1 "$pid"
-        ((grace == 0)) || { await 20 grep -q 'asking the ranks to stop' err && kill -INT "$pid"; }
-        ended 138 "grace-$grace"
+        ((grace == 0)) || { await 20 grep -q 'asking the ranks to stop' err && await 20 stopped INT; }
+        ended $((grace == 0 ? 138 : 130)) "grace-$grace"
     done
 done
 finish

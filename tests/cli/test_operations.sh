@@ -5,7 +5,7 @@
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
 operations=(selftest --operations --jobs 2)
-few=("${operations[@]}" --only relu_fwd --every 20)
+few=("${operations[@]}" --only relu_fwd --every 5)
 
 # field NAME: prints the number or text of the first member NAME in the JSON output.
 field() {
@@ -72,7 +72,7 @@ expect 5 "${few[@]}" --limit 10 --inject hang="$number" --json
 counts "a hang" late=1 crashed=0
 
 # A signal ends all processes. The results before the signal are printed, and no folder remains.
-"$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >out 2>err &
+"$program" "${few[@]}" --inject hang="$number" --json >out 2>err &
 job=$!
 hangs() { grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; }
 await 60 hangs
@@ -82,6 +82,22 @@ wait $job || code=$?
 ((code == 143)) && grep -q 'stopped by a signal' err || fail "after a signal, the exit code is $code: $(cat err)"
 counts "after a signal" record=operations
 [[ -z $(ls "$TMPDIR") ]] || fail "after a signal, TMPDIR is not empty: $(ls "$TMPDIR")"
+
+# On a full disk, no process can report its results: this is no crash, and the reason is the disk's.
+mkdir disk
+code=0
+# shellcheck disable=SC2016
+unshare --map-root-user --mount bash -c '
+    mount -t tmpfs -o size=8k none disk && head -c 8k /dev/zero >disk/filled || exit 99
+    TMPDIR=$PWD/disk exec "$@"' bash "$program" "${few[@]}" >out 2>err </dev/null || code=$?
+if ((code == 99)) || grep -q '^unshare:' err; then
+    echo "a full disk was not tested, because this user may not mount a disk"
+else
+    ((code == 5)) || fail "on a full disk, the exit code is $code: $(cat err)"
+    says "cannot write '$scratch/disk/ampscale-operations-"
+    says 'No space left on device'
+    ! grep -q 'crashed: [1-9]' out err || fail "a full disk counts as a crash: $(cat out err)"
+fi
 
 # Usage errors, and a missing device.
 expect_error 2 'needs --operations was given without it' selftest --only relu

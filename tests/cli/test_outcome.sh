@@ -18,7 +18,9 @@ watched() {
     grep -qE -- "$2" <<<"$(tr '\n' ' ' <out)" || fail "watch $1: $(tail -n 4 out)"
 }
 
-expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
+TZ=east-9 expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
+[[ $(date -u -d "$(sed -nE 's/.*"started": "(.*)".*/\1/p' done/run.json)" +%s) == $(sed -nE 's/.*"started_s": ([0-9]+).*/\1/p' done/run.json) ]] ||
+    fail "east of Greenwich, the run started at $(grep started done/run.json)"
 grep -q "^ampscale_run_finished.* 1$" live.prom || fail "the text file that training updates: $(<live.prom)"
 ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
@@ -61,6 +63,31 @@ expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-
 # A limit on the size of files acts as a full disk: the weights cannot be written.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
+
+# A journal that is removed, emptied or moved away while the run writes it ends the run.
+for how in removed emptied moved; do
+    for epochs in 100000 100 1000 10000; do # the last three: until the file is moved before the run ends
+        [[ $how != moved ]] || ((epochs < 100000)) || continue
+        rm -rf "$how"
+        "${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs $epochs --no-checkpoint --out $how >/dev/null 2>err </dev/null &
+        pid=$!
+        await 30 grep -qsF -- '"epoch"' $how/epochs.jsonl
+        case $how in
+        removed) rm $how/steps.jsonl $how/epochs.jsonl ;;
+        emptied) : >$how/steps.jsonl ;;
+        moved) mv $how/steps.jsonl away ;;
+        esac
+        [[ ! -e $how/summary.json ]] || { wait $pid && continue; }
+        break
+    done
+    code=0
+    wait $pid || code=$?
+    ((code == 1)) || fail "a journal that is $how: the exit code is $code"
+    [[ $how != moved ]] && text="cannot write '$how/steps.jsonl': another program removed or shortened it" || text="the record in '$how' does not end with step "
+    one_line "a journal that is $how" "$text"
+    ended $how error 1 "$text"
+    [[ ! -e $how/summary.json ]] || fail "a journal that is $how: there is a summary"
+done
 
 # A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
@@ -107,6 +134,11 @@ wait "$watcher" || fail "watch ended with exit code $?: $(<watched)"
 
 # An export does not overwrite the checkpoint, and refuses a damaged one.
 expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights
+echo old >best.safetensors
+(trap '' XFSZ && ulimit -f 0 && exec "$program" export weights --format torch-weights -o best.safetensors 2>&1 </dev/null) | cat >err
+grep -qx "ampscale: cannot write 'best.safetensors': File too large" err && [[ $(<best.safetensors) == old ]] || fail "weights on a full disk: $(<err)"
+mkfifo weights.pipe
+expect_error 2 "'weights.pipe' is no regular file" export weights --format torch-weights -o weights.pipe
 expect 0 export weights --format torch-weights -o best.safetensors # the newest weights are the best
 cmp best.safetensors weights/best.safetensors || fail "the exported weights are not those of the run"
 before=$(cksum <weights/checkpoint.safetensors)

@@ -67,6 +67,9 @@ expect_error 2 "is given twice" record --metric 'loss=(.)' --metric 'loss=(..)' 
 expect_error 2 "no command" record --out x
 expect_error 2 "give --out DIR" record -- ./program
 expect_error 2 "already holds a run" record --out one -- ./program
+mkdir linked && echo precious >precious && ln -s ../precious linked/output.log
+expect_error 1 "cannot write 'linked/output.log': not a regular file" record --out linked -- ./program
+[[ $(<precious) == precious ]] || fail "the output was written through a link"
 [[ ! -e x ]] || fail "a refused command made its folder"
 
 # Eight runs of two versions, in two folders of the program: 5 % slower is a regression.

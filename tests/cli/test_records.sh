@@ -559,7 +559,7 @@ expect 0 export $nd --format csv -o tables
 expect 0 export "=cmd()" --format csv -o formula # no name is a formula of a spreadsheet
 lacks formula/steps.csv '^='
 has formula/steps.csv "^'=cmd\(\),"
-touch exported.prom.tmp.1 # of a killed export
+touch exported.prom.ampscale-tmp.0123456789abcdef # of a killed export
 expect 0 export $nd --format prometheus -o exported.prom
 [[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
 has exported.prom "^ampscale_run_finished\\{run=\"$nd\"\\} 1\$"

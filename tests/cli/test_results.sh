@@ -94,7 +94,7 @@ expect 0 train --dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --i
 # --output refuses a folder, writes through a link, and writes to a pipe. It does not replace a file
 # if the command has no result.
 expect_error 2 "'images' is a folder" info --output images
-expect_error 2 "--output ''" info --output ''
+expect_error 2 "'' is empty: give the name of a file" info --output ''
 ln -s linked link
 expect 0 info -o link
 [[ -L link ]] && grep -q '^ampscale ' linked || fail "the output replaced a link, or was not written to the link's target"
@@ -106,6 +106,77 @@ wait $!
 echo before >kept
 expect 2 info --list --arch resnet8 -o kept
 [[ $(<kept) == before ]] || fail "a command that printed nothing replaced its file"
+
+# full_disk ARGS...: runs the program with a limit on the size of files, which acts as a full disk.
+full_disk() {
+    (trap '' XFSZ && ulimit -f 0 && exec "$program" "$@") 2>&1 >/dev/null </dev/null | cat >err
+    code=${PIPESTATUS[0]}
+}
+
+# Every file that the user names is written in the same way: a link is followed, also to a file that
+# does not exist; a pipe or a descriptor is written to and not replaced; a file's mode is kept; a folder
+# is refused. If the file cannot be written, one line says so, whatever the verdict, the exit code is 1,
+# and no file of an earlier command remains, which would be taken for this result.
+for command in "info -o" "export base/r1 --format prometheus -o" "report base --no-figures -o" "report base --no-figures --html" \
+    "compare base slow --json -o" "compare base slow --junit" "compare base slow --markdown" "compare base slow --benchmark-action"; do
+    rm -rf links mine
+    mkdir links && ln -s new links/second && ln -s links/second first
+    want=0
+    [[ $command != compare* ]] || want=3
+    read -ra words <<<"$command"
+    expect "$want" "${words[@]}" first
+    [[ -L first && -L links/second && -f links/new && -s links/new ]] || fail "$command: a link was replaced, or its target was not written"
+    echo old >mine && chmod 640 mine && ln -sf "$PWD/mine" first
+    expect "$want" "${words[@]}" first
+    [[ -L first && $(stat -c %a mine) == 640 ]] && cmp -s mine links/new || fail "$command: the target of a link is '$(head -c 80 mine)', mode $(stat -c %a mine)"
+    timeout 20 cat pipe >piped &
+    expect "$want" "${words[@]}" pipe
+    wait $!
+    [[ -p pipe ]] && cmp -s mine piped || fail "$command: a pipe was replaced or not written to"
+    code=0
+    "$program" "${words[@]}" /dev/fd/9 >out 2>err </dev/null 9>opened || code=$?
+    ((code == want)) && cmp -s mine opened || fail "$command: /dev/fd/9 was not written: $(<err)"
+    expect 2 "${words[@]}" links
+    one_line "$command" "'links' is a folder: give the name of a file"
+    if [[ -w /dev/full ]]; then
+        code=0
+        "$program" "${words[@]}" /dev/fd/9 >out 2>err </dev/null 9>/dev/full || code=$?
+        ((code == 1)) || fail "$command: on a full device, the exit code is $code"
+        one_line "$command on a full device" "cannot write '/dev/fd/9': No space left on device"
+    fi
+    full_disk "${words[@]}" first
+    ((code == 1)) || fail "$command: on a full disk, the exit code is $code"
+    one_line "$command on a full disk" "cannot write 'first': File too large; the earlier file was removed"
+    [[ -L first && ! -e first && -z $(find . -maxdepth 1 -name '*tmp*' -type f) ]] || fail "$command: the old file or a temporary one remains: $(ls)"
+    rm first
+done
+[[ $(id -u) != 0 ]] || { echo old >mine && chown 1:1 mine && expect 0 info -o mine && [[ $(stat -c %u:%g mine) == 1:1 ]] || fail "the owner of a replaced file has changed"; }
+if [[ -w /dev/full ]]; then
+    code=0
+    "$program" compare base slow --json >/dev/full 2>err </dev/null || code=$?
+    ((code == 1)) || fail "a regression on a full standard output: the exit code is $code"
+    one_line "a full standard output" "cannot write the results to standard output: No space left on device"
+fi
+"$program" info -o /dev/stdout >opened 2>err </dev/null
+cmp -s linked opened || fail "/dev/stdout, a file: $(<err)"
+"$program" info -o /dev/stdout 2>err </dev/null | cmp -s linked || fail "/dev/stdout, a pipe: $(<err)"
+python3 -c 'import socket, subprocess, sys
+a, b = socket.socketpair()
+subprocess.run(sys.argv[1:] + ["/dev/fd/%d" % b.fileno()], pass_fds=[b.fileno()], check=True)
+b.close()
+open("opened", "wb").write(b"".join(iter(lambda: a.recv(65536), b"")))' "$program" info -o && cmp -s linked opened ||
+    fail "a socket was not written to"
+
+# A second process that makes a data set in the same folder ends with a clear line. The first one is
+# halted meanwhile. After its end, the folder can be used again.
+"$program" data synth --out shared --classes 2 --train 100000 --val 2 --size 32 -j 1 -q >log 2>&1 &
+job=$!
+await 60 test -s shared/dataset.json
+kill -STOP $job
+expect_error 1 "another 'ampscale data synth' is using 'shared'; wait until it has finished" data synth --out shared
+kill -KILL $job
+wait $job 2>err
+expect_error 2 "'shared' holds a synthetic data set with other settings" data synth --out shared
 
 # A progress bar on a terminal shows the time left. With --quiet there is no bar.
 command -v script >/dev/null || skip "without the program 'script', progress bars cannot be tested; the flags were tested"

@@ -66,4 +66,15 @@ ln -sf "$scratch/elsewhere" linked/steps.jsonl
 expect_train 1 "${run[@]}" --out linked --resume auto
 one_line "a link" "cannot write 'linked/steps.jsonl'"
 cmp elsewhere reference/steps.jsonl || fail "the run wrote through a symbolic link"
+
+# A run removes temporary files that it made, and no file of the user.
+mkdir mine
+for name in results.tmp.2024 notes.tmp.7 x.tmp.0123456789abcdef x.ampscale-tmp.2024; do
+    echo mine >"mine/$name"
+done
+echo killed >mine/x.ampscale-tmp.0123456789abcdef
+mkdir mine/x.ampscale-tmp.0123456789abcde0
+expect_train 0 "${run[@]}" --out mine
+[[ $(cat mine/{results.tmp.2024,notes.tmp.7,x.tmp.0123456789abcdef,x.ampscale-tmp.2024} | grep -c mine) == 4 && -d mine/x.ampscale-tmp.0123456789abcde0 && ! -e mine/x.ampscale-tmp.0123456789abcdef ]] ||
+    fail "temporary files: $(ls mine)"
 finish

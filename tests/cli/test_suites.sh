@@ -81,11 +81,21 @@ await 60 idle
 summaries s >before
 expect 5 study study.json --no-report --out s --analyse
 one_line "an analysis of an incomplete study" "; the same command without --analyse runs "
-touch s/data/jpeg/dataset.json.tmp.1
+touch s/data/jpeg/dataset.json.ampscale-tmp.0123456789abcdef s/data/jpeg/mine.tmp.1
 expect 0 study study.json --no-report --out s
 summaries s >after
 [[ $(wc -l <after) == 8 && -z $(comm -23 before after) ]] || fail "of 8 runs, some are incomplete or were repeated: $(diff before after)"
-[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints or temporary files of the study remain"
+[[ -z $(find s -name '*.safetensors' -o -name '*-tmp.*') ]] || fail "checkpoints or temporary files of the study remain"
+[[ -e s/data/jpeg/mine.tmp.1 ]] || fail "the study removed a file of the user"
+
+# A log that is a link or a pipe is neither followed nor waited for.
+mkdir -p foreign/data && echo precious >precious
+for make in "ln -s $PWD/precious" mkfifo; do
+    $make foreign/data/jpeg.log
+    "${limited[@]}" "$program" study study.json --no-report --out foreign >out 2>err </dev/null && fail "a study wrote to a log made by '$make'"
+    grep -q "cannot write 'foreign/data/jpeg.log': not a regular file" err && [[ $(<precious) == precious ]] || fail "a log made by '$make': $(<err) $(<precious)"
+    rm foreign/data/jpeg.log
+done
 
 # A cell whose run failed is recorded as failed, and the other cells run. The same command repeats the
 # failed run only with --retry.

@@ -74,7 +74,7 @@ for most in 0 3; do
         grep -q "^ampscale: $((most + 1)) bad images are more than the allowed $most; the last one is '$data/train/" ||
         fail "--max-bad-images $most has another last line: $(tail -n 1 "$scratch/err")"
     [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a failed run wrote a summary"
-    [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "--max-bad-images $most: a temporary file of the run remains"
+    [[ -z $(find "$dir" -name '*-tmp.*') ]] || fail "--max-bad-images $most: a temporary file of the run remains"
 done
 expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
 

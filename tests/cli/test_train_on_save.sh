@@ -18,6 +18,11 @@ diff -r "a run" copy >log || fail "the saved files differ from the files of the 
 [[ ! -s $scratch/err ]] || fail "stderr is not empty although every command succeeded: $(cat "$scratch/err")"
 grep -q '"failures": 0' "a run/summary.json" || fail "the summary does not say that there were 0 failures"
 
+# The command does not get the secret with which ranks prove that they belong to the job.
+AMPSCALE_SECRET=hidden$mark expect 0 "${tiny[@]}" --epochs 1 --out secret --on-save 'env >>environment'
+grep -q '^AMPSCALE_SAVED=' environment && ! grep -qE "AMPSCALE_SECRET|hidden$mark" environment ||
+    fail "the command's environment: $(grep AMPSCALE environment)"
+
 # A command that hangs delays no step. After it has ended, it runs only a few times more for all the
 # other saves.
 : >blocked

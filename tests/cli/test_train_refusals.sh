@@ -98,7 +98,7 @@ stopped_by_disk() {
     grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
     [[ -d $left ]] || fail "$what: the run's folder is missing"
     [[ ! -e $left/summary.json ]] || fail "$what: a failed run has a summary"
-    [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: temporary files remain: $(find "$left" -name '*.tmp*')"
+    [[ -z $(find "$left" -name '*-tmp.*') ]] || fail "$what: temporary files remain: $(find "$left" -name '*-tmp.*')"
 }
 
 # train_on_disk SIZE FILLED COPY ARGS...: trains into $scratch/disk/run on a disk of SIZE bytes, of

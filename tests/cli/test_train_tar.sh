@@ -69,6 +69,20 @@ tar -rf "$scratch/labels/train.tar" --transform 's/im/other/' -C "$scratch/flat/
 refused "archive '$scratch/labels/train.tar': label 'other.00003.json' has no image"
 (cd "$scratch/flat/train" && tar -cf "$scratch/labels/train.tar" -- *.jpg)
 refused "archive '$scratch/labels/train.tar': 'im.00000.jpg' has no class"
+# A name that an archive has twice, or with '..', as tar refuses to unpack it: webdataset refuses the
+# first, and would train on the second.
+rm "$scratch/labels/train.tar"
+for again in im.00002.jpg im.00002.json; do
+    cp "$scratch/sound.tar" "$scratch/labels/train.tar"
+    tar -rf "$scratch/labels/train.tar" -C "$scratch/flat/train" "$again"
+    refused "archive '$scratch/labels/train.tar': it has '$again' twice; pack it without the old one"
+done
+cp "$scratch/sound.tar" "$scratch/labels/train.tar"
+tar -rPf "$scratch/labels/train.tar" --transform 's,^im,../im,' -C "$scratch/flat/train" im.00002.jpg
+refused "archive '$scratch/labels/train.tar': '../im.00002.jpg' has '..' in its name; pack without '..'"
+cp "$scratch/all.tar" "$scratch/twice.tar"
+tar -rf "$scratch/twice.tar" -C "$data" "${images[3]#"$data/"}"
+expect_error 5 "archive '$scratch/twice.tar': it has '${images[3]#"$data/"}' twice" train "${net[@]}" "$scratch/twice.tar" --epochs 1 --out "$scratch/none"
 cat "$scratch/sound.tar" "$scratch/labels/val.tar" >"$scratch/labels/train.tar"
 refused "archive '$scratch/labels/train.tar': data at byte $(stat -c %s "$scratch/sound.tar") follow"
 cp "$scratch/sound.tar" "$scratch/labels/val-train.tar"

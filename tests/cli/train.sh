@@ -69,7 +69,7 @@ same_run() {
     same_files "$what" "$reference" "$dir" checkpoint.safetensors best.safetensors
     diff <(run_values "$reference") <(run_values "$dir") >"$scratch/diff" 2>&1 ||
         fail "$what: the records differ: $(head -n 6 "$scratch/diff")"
-    extra=$(find "$dir" -name '*.tmp*')
+    extra=$(find "$dir" -name '*-tmp.*')
     [[ -z $extra ]] || fail "$what: the temporary file '$extra' remains"
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char tensorboard[SCRATCH_MAX + 16], prometheus[SCRATCH_MAX + 16], folder[SCRATCH_MAX + 16];
@@ -64,6 +65,24 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(warnings, "x.prom"));
 }
 
+/* Nobody reads the pipe. Writing to it would block the training. */
+static void test_pipe(void **state)
+{
+    const struct run_rig *f = *state;
+    struct live *live;
+    snprintf(prometheus, sizeof prometheus, "%s/pipe", f->dir);
+    assert_int_equal(mkfifo(prometheus, 0600), 0);
+    struct live_config c = {.prometheus = prometheus, .warnings = stream};
+    expect_ok(live_create(&c, &live));
+    const struct record_observer *o = live_observer(live);
+    o->begin(o->state, folder, &f->info, 0);
+    o->close(o->state, true);
+    live_free(live);
+    fflush(stream);
+    expect_warnings(1);
+    assert_non_null(strstr(warnings, "pipe': not a regular file"));
+}
+
 /* A limit on the size of files acts like a full disk. The test calls the observer without a record,
  * because writing a record would fail at this limit too. */
 static void test_full_disk(void **state)
@@ -97,6 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_nowhere_to_write, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ works() {
 # nothing_left WHAT DIR: checks that DIR has no temporary files.
 nothing_left() {
     local left
-    left=$(find "$2" -name '*.tmp*')
+    left=$(find "$2" -name '*-tmp.*')
     [[ -z $left ]] || fail "$1: the temporary file '$left' remains"
 }
 

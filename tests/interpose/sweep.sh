@@ -61,7 +61,7 @@ awk 'function name(path) { sub(/.*\//, "", path); return path }
         if (name($2) in dirty)
             print $3 " was put in place unsynced"
         delete dirty[name($2)]
-        if ($3 !~ /\.tmp/) # not a second name for a file that is in place
+        if ($3 !~ /-tmp\./) # not a second name for a file that is in place
             placed[$3]
     }
     $1 == "folder" || $1 == "all" { delete placed }

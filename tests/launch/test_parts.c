@@ -179,6 +179,7 @@ static void test_reports(void **state)
          WHO "had failed before the launcher ended it: cannot open 'x'\n"},
         {REPORT_STOPPED, 5, "", WHO "was asked to stop, and exited with code 5\n"},
         {REPORT_KILLED, 137, "", WHO "was killed by signal 9 (SIGKILL)\n"},
+        {REPORT_ASKED, 1, "", WHO "is asked to stop\n"},
     };
     for (int i = 0; i < COUNT(cases); i++) {
         char line[REPORT_MAX];

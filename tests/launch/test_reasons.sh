@@ -86,6 +86,11 @@ for mpirun in "${starters[@]}"; do
     fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
 
+    # After the reason why MPI_Init failed, Open MPI prints lines without a reason.
+    fails 1 'echo "no space for gds" >&2; echo "*** and potentially your MPI job)" >&2
+        echo "[vm:8] Local abort before MPI_INIT completed completed successfully, but" >&2; exit 1' 'rest 10'
+    says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 1: no space for gds"
+
     # Rank 1 prints a warning, and another line after SIGTERM. The launcher must report neither as a
     # reason.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say terminated; exit 1" TERM; say "warning: slow"; rest 200'

@@ -2,9 +2,15 @@
  * numbers of ranks. */
 #include "run_rig.h"
 
+#include "results/journal.h"
+
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static void add_steps(struct record *r, int64_t from, int64_t to, double loss)
 {
@@ -214,10 +220,64 @@ static void test_resume_with_other_ranks(void **state)
     run_free(run);
 }
 
+/* Lines cannot be written because of a limit on the size of files. The journal reports that until
+ * it is closed, whatever fails later. */
+static void test_journal_error(void **state)
+{
+    const struct run_rig *f = *state;
+    char path[SCRATCH_MAX + 16], block[8192];
+    struct journal j;
+    struct rlimit old, small;
+    memset(block, '\n', sizeof block);
+    snprintf(path, sizeof path, "%s/j.jsonl", f->dir);
+    expect_ok(journal_open(&j, path));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 4096;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum status st = journal_write(&j, block, sizeof block);
+    assert_int_equal(st == STATUS_OK ? journal_flush(&j, false) : st, STATUS_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_non_null(strstr(status_message(), strerror(EFBIG)));
+    assert_null(strstr(status_message(), "--resume")); /* a journal knows no checkpoint */
+    for (int i = 0; i < 2; i++) {
+        errno = EIO; /* of something else */
+        assert_int_equal(i == 0 ? journal_write(&j, "\n", 1) : journal_close(&j), STATUS_IO);
+        assert_non_null(strstr(status_message(), strerror(EFBIG)));
+    }
+}
+
+/* A journal that cannot be opened leaves no descriptor open. */
+static void test_journal_closes(void **state)
+{
+    const struct run_rig *f = *state;
+    char path[SCRATCH_MAX + 16];
+    struct journal j;
+    struct rlimit old, small;
+    snprintf(path, sizeof path, "%s/j.jsonl", f->dir);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 0;
+    int before = dup(0);
+    close(before);
+    scratch_write(f->dir, "j.jsonl", "{}", 2); /* its newline cannot be added */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum status st = journal_open(&j, path);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(st, STATUS_IO);
+    int after = dup(0);
+    close(after);
+    assert_int_equal(after, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         RUN_RIG_TEST(test_round_trip),
+        RUN_RIG_TEST(test_journal_error),
+        RUN_RIG_TEST(test_journal_closes),
         cmocka_unit_test(test_longest_line),
         RUN_RIG_TEST(test_resume_after_kill),
         RUN_RIG_TEST(test_resume_of_nothing),

@@ -68,7 +68,7 @@ static void test_run(void **state)
                     "100 %", "median 64.0", "500.0 ms",
                     "data 12%  forward 25%  backward 50%  optimizer 6%  other 6%\n",
                     "loss 1.0000, top-1 25.00 %, top-5 50.00 %, lr 0.0001\n",
-                    "loss 2.0000, top-1 78.00 %, top-5 90.00 % after epoch 2, best 78.00 %\n",
+                    "loss 2.0000, top-1 78.00 %, top-5 90.00 %, epoch 2, best 78.00 %\n",
                     "32768, 1 step skipped\n", "ended: epochs, after 4 steps in 0:05\n"));
 }
 
@@ -200,6 +200,55 @@ static void test_window(void **state)
     watch_close(w);
 }
 
+/* Fails unless `line` shows of `whole` complete words only, and an ellipsis for the others. */
+static void expect_words(const char *line, const char *whole, const char *mark)
+{
+    size_t n = strlen(line), m = strlen(mark);
+    if (strcmp(line, whole) == 0)
+        return;
+    if (n <= m || strcmp(line + n - m, mark) != 0 || line[n - m - 1] != ' ' ||
+        strncmp(line, whole, n - m) != 0)
+        fail_msg("of the line '%s', '%s' is shown", whole, line);
+}
+
+/* On a narrow terminal a line is cut between words, so that every number that is shown is whole: of
+ * "best 100.00 %", "best 1" was shown. All numbers of an accuracy fit into 80 columns. */
+static void test_whole_numbers(void **state)
+{
+    static const struct epoch_record epoch = {.epoch = 149,
+                                              .steps = 600,
+                                              .val_images = 10,
+                                              .val_loss = 0.0625,
+                                              .val_top1 = 100,
+                                              .val_top5 = 100,
+                                              .best_top1 = 100};
+    char path[SCRATCH_MAX + 8];
+    struct watch *w;
+    snprintf(path, sizeof path, "%s/first", (const char *)*state);
+    scratch_write(*state, "first/epochs.jsonl", "", 0);
+    run_rig_append(path, &epoch_schema, &epoch);
+    scratch_write_text(*state, "first/telemetry.jsonl",
+                       "{\"sample\":1,\"device\":0,\"clock_mhz\":1410,\"power_w\":350.4,"
+                       "\"temperature_c\":67,\"busy\":98,\"throttle\":4,\"elapsed\":2}\n");
+    expect_in(first_sight(*state, "first"), PARTS(", epoch 150, best 100.00 %\n"));
+    expect_ok(watch_open(scratch_path(*state, "first"), &w));
+    for (int width = 40; width < 120; width++)
+        for (int ascii = 0; ascii < 2; ascii++) {
+            char *wide = shown(w, 200, 0, ascii), *narrow = shown(w, width, 0, ascii), *at, *end;
+            char *whole = strtok_r(wide, "\n", &end);
+            for (char *line = strtok_r(narrow, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+                /* The widths of bars, with which these lines end or begin, differ. */
+                if (strncmp(line, "epoch ", 6) != 0 && strncmp(line, "step ", 5) != 0 &&
+                    strncmp(line, "images/s", 8) != 0)
+                    expect_words(line, whole, ascii ? "..." : "\u2026");
+                whole = strtok_r(NULL, "\n", &end);
+            }
+            free(wide);
+            free(narrow);
+        }
+    watch_close(w);
+}
+
 /* The ranks in the order of their own time; rank 1 waits for data. */
 static void test_ranks(void **state)
 {
@@ -287,6 +336,7 @@ int main(void)
         WITH_RUN(test_steps_and_sensors),
         WITH_RUN(test_hostile),
         WITH_RUN(test_window),
+        WITH_RUN(test_whole_numbers),
         WITH_RUN(test_study),
         WITH_RUN(test_wrong_plans),
         RUN_RIG_TEST(test_ranks),

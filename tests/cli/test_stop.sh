@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# A stop signal is never lost: not while mpirun starts, nor while nobody reads the output. A second
+# one ends at once. With the argument "mpirun" after the usual three, real ranks of mpirun are used.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+own_program
+small=(--dummy --dummy-train 64 --classes 3 -a resnet8 --image-size 32 -b 8 --training-only --threads 1)
+export OMP_WAIT_POLICY=passive
+[[ ${4-} != mpirun ]] || type -p mpirun >/dev/null || skip "there is no mpirun"
+
+# starts NAME ARGS...: starts the program in the background; `ends` waits for it.
+starts() {
+    name=$1
+    "$program" "${@:2}" >"${output-out}" 2>"${output-err}" </dev/null &
+    job=$!
+}
+gone() { ! kill -0 "$job" 2>/dev/null; }
+# ends CODE: the job ends by itself with this code.
+ends() {
+    await 60 gone || { kill -KILL "$job" && none_left "$name"; }
+    code=0
+    { wait "$job"; } 2>/dev/null || code=$?
+    ((code == $1)) || fail "$name: the exit code is $code, not $1: $(tail -n 3 err)"
+}
+# again SIGNAL: sends the signal until the job has ended.
+again() { gone || { kill -s "$1" "$job" && false; }; }
+steps() { [[ -e $1/steps.jsonl ]] && (($(wc -l <"$1/steps.jsonl") > 8)); }
+
+# Two signals at once are one request, as `timeout` sends them. SIGUSR1 does not count, however often.
+starts same train "${small[@]}" --epochs 100000 --out same
+await 30 steps same
+kill -USR1 "$job" && kill -USR1 "$job" && kill -TERM "$job" && kill -TERM "$job"
+ends 143
+[[ -s same/checkpoint.safetensors ]] || fail "two signals at once: no checkpoint: $(<err)"
+
+# A step that takes minutes does not end at the first signal, but at the second one.
+for second in TERM HUP; do
+    starts "second-$second" train "${small[@]}" --dummy-train 524288 --accumulate 65536 --out "second-$second"
+    await 30 test -s "second-$second/run.json"
+    kill -USR1 "$job" && kill -TERM "$job"
+    sleep 0.6
+    gone && fail "second-$second: one signal has ended a step: $(<err)"
+    await 20 again "$second"
+    ends $((128 + $(kill -l "$second")))
+    [[ ! -e second-$second/checkpoint.safetensors ]] || fail "second-$second: the run stopped in an orderly way"
+done
+
+# Nobody reads a pipe that is full. Training continues, and a signal stops it.
+mkfifo full
+exec 5<>full
+dd if=/dev/zero of=full bs=4096 count=16 oflag=nonblock 2>/dev/null
+kinds=(train)
+[[ ! -e ampscale_gloo.so ]] || kinds+=(gloo)
+[[ ${4-} != mpirun ]] || kinds=(mpirun)
+for kind in "${kinds[@]}"; do
+    start=(launch --nproc 2 --grace 3600)
+    [[ $kind != gloo ]] || start+=(--comm gloo)
+    [[ $kind != train ]] || start=()
+    output=full starts "$kind" "${start[@]}" train "${small[@]}" --epochs 100000 -p 1 --out "$kind"
+    await 60 steps "$kind" || fail "$kind: a full pipe blocks training"
+    kill -TERM "$job"
+    ends 143
+    [[ -s $kind/checkpoint.safetensors ]] || fail "$kind: no checkpoint"
+    none_left "$kind"
+done
+# Not even a launcher whose ranks do not stop needs a reader.
+printf '#!/bin/sh\n[ "$1" != --version ] || { echo "Open MPI"; exit; }\ntrap "" USR1\nexec sleep 300\n' >deaf
+chmod +x deaf
+output=full starts hung launch --mpirun ./deaf --nproc 2 --grace 3600 --log-dir hung-logs -- info
+await 30 test -e hung-logs/mpirun.log
+await 30 again TERM
+ends 143
+
+# A reader that has gone is no failure; a full disk is, and the record says so.
+{ "$program" train "${small[@]}" --epochs 2 -p 1 --out head 2>err; echo $? >code; } | head -n 1 >/dev/null
+[[ $(<code) == 0 && ! -s err ]] && grep -q '"exit_code": 0' head/outcome.json ||
+    fail "train | head: exit code $(<code), $(grep exit_code head/outcome.json), $(<err)"
+if [[ -c /dev/full ]]; then
+    code=0
+    "$program" train "${small[@]}" --epochs 2 -p 1 --out disk >/dev/full 2>err || code=$?
+    ((code == 1)) && grep -q '"exit_code": 1' disk/outcome.json ||
+        fail "train >/dev/full: exit code $code, $(grep exit_code disk/outcome.json)"
+    one_line "train >/dev/full" "cannot write"
+fi
+
+# mpirun may lose SIGUSR1 while it starts. launch repeats it until a rank has acknowledged it.
+cat >deaf <<'END'
+#!/usr/bin/env bash
+[[ $1 != --version ]] || { echo "Open MPI"; exit; }
+n=0
+trap '((++n < 2)) || { echo "ampscale: rank 0 (host h, pid 7) is asked to stop" >&2; touch asked; exit 1; }' USR1
+echo "ampscale: rank 0 (host h, pid 7) has started" >&2
+while :; do sleep 0.1; done
+END
+starts deaf launch --mpirun ./deaf --nproc 1 --grace 3600 --log-dir deaf-logs -- info
+await 30 test -e deaf-logs/mpirun.log
+sleep 0.1
+kill -TERM "$job"
+ends 143
+[[ -e asked ]] || fail "launch does not repeat its request: $(<err)"
+! grep -q "is asked to stop" err || fail "the acknowledgement is shown: $(<err)"
+for moment in 0.01 0.02 0.03 0.05 0.1 0.3; do
+    [[ ${4-} == mpirun ]] || break
+    starts "early-$moment" launch --nproc 2 --grace 3600 -- train "${small[@]}" --epochs 100000 --out early
+    sleep "$moment"
+    kill -TERM "$job"
+    ends 143
+    none_left "early-$moment"
+done
+finish
