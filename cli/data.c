@@ -1,5 +1,7 @@
 /* ampscale data: makes synthetic data sets, and scans data sets. */
 #include "base/bar.h"
+#include "base/file.h"
+#include "base/folder.h"
 #include "base/host.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -7,6 +9,7 @@
 #include "input/synth.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* ---- synth ---- */
 
@@ -38,11 +41,16 @@ static enum status synth(void *args)
     struct synth_args *a = args;
     struct synth_config *c = &a->config;
     struct bar bar = {.out = bar_stream(a->quiet), .title = "images"};
+    int lock;
     if (!c->out)
         return status_fail(STATUS_USAGE, "no folder to write to: give --out DIR");
     c->workers = c->workers ? c->workers : host_cores();
     c->bar = &bar;
-    TRY(synth_write(c));
+    TRY(dir_make(c->out));
+    TRY(dir_lock(c->out, "ampscale data synth", 0, &lock));
+    enum status st = synth_write(c);
+    close(lock);
+    TRY(st);
     text_print(stdout, "%s: %d classes, %d training and %d validation images each", c->out,
                c->classes, c->train, c->val);
     return STATUS_OK;

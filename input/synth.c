@@ -3,7 +3,6 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "input/workers.h"
@@ -290,18 +289,15 @@ enum status synth_write(const struct synth_config *c)
     if (c->classes < 1 || c->classes > SYNTH_MAX_CLASSES || c->train < 1 || c->val < 1 ||
         c->workers < 1 || c->size < SYNTH_MIN_SIZE || c->size > SYNTH_MAX_SIZE)
         return status_fail(STATUS_INVALID, "the settings of a synthetic data set are out of range");
-    char folder[4096];
-    int lock;
-    enum status st;
+    TRY(check_folder(c));
     TRY(dir_make(c->out));
-    TRY(dir_lock(c->out, GENERATOR, 0, &lock));
-    CHECK(check_folder(c));
-    CHECK(write_manifest(c, false));
+    TRY(write_manifest(c, false));
+    char folder[4096];
     for (int label = 0; label < c->classes; label++) {
-        CHECK(class_folder(c, false, label, folder, sizeof folder));
-        CHECK(dir_make(folder));
-        CHECK(class_folder(c, true, label, folder, sizeof folder));
-        CHECK(dir_make(folder));
+        TRY(class_folder(c, false, label, folder, sizeof folder));
+        TRY(dir_make(folder));
+        TRY(class_folder(c, true, label, folder, sizeof folder));
+        TRY(dir_make(folder));
     }
     struct synth_config shared = *c;
     struct worker_job job = {
@@ -313,10 +309,7 @@ enum status synth_write(const struct synth_config *c)
         .run = make_numbered,
         .close = close_encoder,
     };
-    CHECK(workers_run(&job));
-    CHECK(sync_folder(c->out));
-    st = write_manifest(c, true);
-done:
-    close(lock);
-    return st;
+    TRY(workers_run(&job));
+    TRY(sync_folder(c->out));
+    return write_manifest(c, true);
 }
