@@ -438,7 +438,11 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
     if (config->evaluate) {
         CHECK(evaluate(&s));
     } else {
-        CHECK(train(&s));
+        st = train(&s);
+        if (st == STATUS_IO && s.record && has_checkpoint(&s))
+            st = status_fail(st, "%s; remove the cause and resume with --resume auto",
+                             status_message());
+        CHECK(st);
     }
     CHECK(run_summary_finish(&s));
     if (fflush(out) != 0 || ferror(out)) {
