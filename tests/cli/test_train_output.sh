@@ -100,14 +100,4 @@ wait
 for i in 1 2 3; do
     [[ -s runs/resnet8-00$i/summary.json ]] || fail "runs together: $(<log)"
 done
-
-# A step that reads 2.4 GB: 8 names of one JPEG file, with zeros behind its end.
-mkdir -p big/{train,val}/class
-make_data whole
-cp "$(find whole/train -type f | head -n 1)" big/train/class/0.JPEG
-cp big/train/class/0.JPEG big/val/class/
-truncate -s 300M big/train/class/0.JPEG
-for i in {1..7}; do ln big/train/class/0.JPEG big/train/class/$i.JPEG; done
-expect_train 0 big -j 1 --steps 1 --training-only --out big-run
-grep -q '"bytes_read":2516582400,' big-run/steps.jsonl || fail "a step of 2516582400 bytes: $(<big-run/steps.jsonl)"
 finish
