@@ -312,6 +312,5 @@ enum status accept_write(const struct accept_report *r, bool strict, const char 
     TRY(write_document(r, strict, &format_html, path));
     TRY(path_format(path, sizeof path, "%s/accept.xml", dir));
     TRY(write_junit(r, strict, path));
-    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
-    return json_write(accept_report_json(r), path, JSON_RECORD);
+    return json_write(accept_report_json(r), JSON_RECORD, "%s/" ACCEPT_FILE, dir);
 }

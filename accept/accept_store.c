@@ -31,7 +31,7 @@ static enum status keep_spec(const struct accept_spec *spec, const struct accept
     char path[ACCEPT_PATH_SIZE];
     TRY(path_format(path, sizeof path, "%s/spec.json", store->dir));
     if (!path_exists(path))
-        return json_write(json_incref(spec->json), path, ACCEPT_JSON);
+        return json_write(json_incref(spec->json), ACCEPT_JSON, "%s", path);
     if (!resume)
         return status_fail(
             STATUS_USAGE,
@@ -125,7 +125,7 @@ enum status accept_store_write(const struct accept_store *store, const struct ac
 {
     char path[ACCEPT_PATH_SIZE];
     TRY(result_path(store, r->name, whole, path));
-    TRY(json_write(accept_result_json(r), path, ACCEPT_JSON));
+    TRY(json_write(accept_result_json(r), ACCEPT_JSON, "%s", path));
     return whole ? accept_store_drop_part(store, r->name) : STATUS_OK;
 }
 

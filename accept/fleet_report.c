@@ -306,8 +306,7 @@ enum status fleet_write(const struct fleet *f, bool strict, const char *dir)
     static const char *const lists[] = {"good.txt", "failed.txt", "missing.txt"};
     char path[PATH_SIZE];
     TRY(dir_make(dir));
-    TRY(path_format(path, sizeof path, "%s/fleet.json", dir));
-    TRY(json_write(fleet_json(f, strict), path, JSON_RECORD));
+    TRY(json_write(fleet_json(f, strict), JSON_RECORD, "%s/fleet.json", dir));
     TRY(path_format(path, sizeof path, "%s/fleet.xml", dir));
     TRY(write_junit(f, strict, path));
     TRY(path_format(path, sizeof path, "%s/fleet.md", dir));

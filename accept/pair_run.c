@@ -334,11 +334,9 @@ static enum status agree(const struct pair_config *c, struct world *w)
 /* On rank 0, prints the result, and writes it to the folder `out` if that is given. */
 static enum status report(const struct pair_config *c, const struct pair_result *r, const char *out)
 {
-    char path[4096];
     if (out) {
         TRY(dir_make(out));
-        TRY(path_format(path, sizeof path, "%s/pair.json", out));
-        TRY(json_write(pair_json(c, r), path, JSON_RECORD));
+        TRY(json_write(pair_json(c, r), JSON_RECORD, "%s/pair.json", out));
     }
     if (c->step.format == BENCH_JSON)
         return json_print(pair_json(c, r), stdout, JSON_RECORD);

@@ -191,12 +191,16 @@ char *json_line(json_t *value, size_t flags, size_t *size)
     return text;
 }
 
-enum status json_write(json_t *value, const char *path, size_t flags)
+enum status json_write(json_t *value, size_t flags, const char *path, ...)
 {
     size_t size;
-    char *text = json_line(value, flags, &size);
-    enum status st = text ? file_replace(path, text, size)
-                          : status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    char *text = json_line(value, flags, &size), *name = NULL;
+    va_list ap;
+    va_start(ap, path);
+    enum status st =
+        text && vasprintf(&name, path, ap) >= 0 ? file_replace(name, text, size) : no_memory();
+    va_end(ap);
+    free(name);
     free(text);
     return st;
 }

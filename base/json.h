@@ -5,7 +5,7 @@
  *
  *     TRY(json_new(&record, "{s:s, s:i}", "bench", "peak", "threads", threads));
  *     CHECK(json_put(record, "median_s", json_finite(seconds.median)));
- *     CHECK(json_write(json_incref(record), path, JSON_RECORD));
+ *     CHECK(json_write(json_incref(record), JSON_RECORD, "%s/fit.json", dir));
  */
 #pragma once
 
@@ -67,9 +67,10 @@ bool json_is_complete(const char *bytes, size_t size);
 /* Parses a whole file of at most `max` bytes, as json_parse does. */
 MUST_CHECK enum status json_read(const char *path, size_t max, json_t **value);
 
-/* Replaces the file `path` (base/file.h) by `value` and a newline; `flags` are jansson's. Takes
- * ownership of `value`. */
-MUST_CHECK enum status json_write(json_t *value, const char *path, size_t flags);
+/* Replaces a file (base/file.h), whose path `path` and the arguments after it make, by `value` and
+ * a newline; `flags` are jansson's. Takes ownership of `value`. */
+MUST_CHECK enum status json_write(json_t *value, size_t flags, const char *path, ...)
+    PRINTF_LIKE(3, 4);
 
 /* Returns the text of any value, which the caller frees. NULL: memory ran out, or `value` is NULL.
  */

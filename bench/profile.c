@@ -337,7 +337,6 @@ static enum status read_step(const char *dir, json_t **step)
 static enum status print_profile(const struct profile *p)
 {
     const struct bench_options *o = p->options;
-    char path[PATH_SIZE];
     json_t *record;
     enum status st = STATUS_OK;
     TRY(profile_json(p, &record));
@@ -345,10 +344,8 @@ static enum status print_profile(const struct profile *p)
         profile_print(p);
     else
         CHECK(json_print(json_incref(record), o->out, JSON_RECORD));
-    if (o->dir) {
-        CHECK(path_format(path, sizeof path, "%s/profile.json", o->dir));
-        CHECK(json_write(json_incref(record), path, JSON_RECORD));
-    }
+    if (o->dir)
+        CHECK(json_write(json_incref(record), JSON_RECORD, "%s/profile.json", o->dir));
 done:
     json_decref(record);
     return st;

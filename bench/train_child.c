@@ -205,13 +205,10 @@ static enum status train_work_path(const struct train_work *w, const char *name,
 
 enum status train_work_keep(const struct train_work *w, const char *file, json_t *record)
 {
-    char path[TRAIN_PATH_SIZE];
-    if (!w->out) {
-        json_decref(record);
-        return STATUS_OK;
-    }
-    TRY(path_format(path, sizeof path, "%s/%s", w->out, file));
-    return json_write(record, path, JSON_RECORD);
+    if (w->out)
+        return json_write(record, JSON_RECORD, "%s/%s", w->out, file);
+    json_decref(record);
+    return STATUS_OK;
 }
 
 const char *train_work_device(const struct train_work *w)

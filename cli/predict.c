@@ -311,7 +311,7 @@ static enum status report(const struct predict_args *a, const struct prediction 
     if (a->out) {
         TRY(dir_make(a->out));
         TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
-        TRY(json_write(prediction_json(p), path, JSON_RECORD));
+        TRY(json_write(prediction_json(p), JSON_RECORD, "%s", path));
         TRY(picture_draw(path, a->out, &a->pictures, a->json));
     }
     return prediction_check(p);

@@ -64,7 +64,7 @@ static enum status draw(const struct trend *t, const struct trend_args *a)
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/trend.json", a->out));
     TRY(dir_make(a->out));
-    TRY(json_write(trend_json(t), path, JSON_EXACT));
+    TRY(json_write(trend_json(t), JSON_EXACT, "%s", path));
     return picture_draw(path, a->out, &a->pictures, a->json);
 }
 

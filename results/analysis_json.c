@@ -218,7 +218,7 @@ enum status analysis_write(const struct analysis *a, const char *path)
         for (int64_t k = 0; k < s->n; k++)
             CHECK(json_add(json_array_get(series, (size_t)i), text_json(a->cell[s->cell[k]].name)));
     }
-    return json_write(root, path, JSON_RECORD);
+    return json_write(root, JSON_RECORD, "%s", path);
 done:
     json_decref(root);
     return st;

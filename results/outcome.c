@@ -48,16 +48,15 @@ static enum run_state state_of(enum status st, const char *message)
 
 enum status outcome_write(const char *dir, int64_t attempt, enum status st, const char *message)
 {
-    char path[4096], now[ENVIRONMENT_TIME_MAX];
+    char now[ENVIRONMENT_TIME_MAX];
     double now_s = environment_time(now);
     json_t *out;
-    TRY(path_format(path, sizeof path, "%s/outcome.json", dir));
     TRY(json_new(&out, "{s:i, s:I, s:s, s:i, s:s, s:f}", "schema", RUN_SCHEMA, "attempt",
                  (json_int_t)attempt, "outcome", run_state_str(state_of(st, message)), "exit_code",
                  status_exit_code(st), "ended", now, "ended_s", now_s));
     enum status written = json_put(out, "message", text_json(message));
     if (written == STATUS_OK)
-        return json_write(out, path, JSON_INDENT(2));
+        return json_write(out, JSON_INDENT(2), "%s/outcome.json", dir);
     json_decref(out);
     return written;
 }

@@ -180,11 +180,9 @@ static enum status look_for_run(const struct record *r, bool *found)
 /* Begins a run in a folder that is open, locked and without a run. */
 static enum status record_begin(struct record *r, const struct run_info *info)
 {
-    char path[4096];
-    TRY(path_in(r, "run.json", path));
     json_t *run;
     TRY(info_json(info, &run));
-    TRY(json_write(run, path, JSON_INDENT(2)));
+    TRY(json_write(run, JSON_INDENT(2), "%s/run.json", r->dir));
     return journals_open(r);
 }
 
@@ -374,19 +372,19 @@ enum status record_sync(struct record *r)
 
 enum status record_finish(struct record *r, const json_t *summary)
 {
-    char path[4096], now[ENVIRONMENT_TIME_MAX];
+    char now[ENVIRONMENT_TIME_MAX];
     environment_time(now);
     TRY(record_sync(r));
     if (r->telemetry.stream)
         TRY(journal_flush(&r->telemetry, true));
-    TRY(path_in(r, "summary.json", path));
     json_t *out = json_copy((json_t *)summary); /* json_copy does not change its argument, although
                                                  * its parameter is not const */
     enum status st;
     CHECK(json_put(out, "schema", json_integer(RUN_SCHEMA)));
     CHECK(json_put(out, "finished", json_string(now)));
     CHECK(json_put(out, "elapsed", json_real(record_elapsed(r))));
-    CHECK(json_write(json_incref(out), path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)));
+    CHECK(json_write(json_incref(out), JSON_INDENT(2) | JSON_REAL_PRECISION(9), "%s/summary.json",
+                     r->dir));
     st = outcome_write(r->dir, r->attempt, STATUS_OK, json_text_at(out, "ended_by"));
 done:
     json_decref(out);

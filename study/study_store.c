@@ -37,7 +37,7 @@ static enum status keep_plan(const struct study_store *store)
     if (path_exists(path))
         TRY(compare_plan(store, path));
     TRY(study_plan_json(store->plan, store->dir, &plan));
-    return json_write(plan, path, JSON_INDENT(1));
+    return json_write(plan, JSON_INDENT(1), "%s", path);
 }
 
 enum status study_store_open(const struct study_plan *plan, const char *dir,
@@ -131,5 +131,5 @@ enum status study_store_failed(const struct study_store *store, const struct stu
     TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
     json_t *why = json_pack("{s:s, s:i, s:f}", "reason", end->message, "exit_code", end->code,
                             "seconds", end->seconds);
-    return json_write(why, path, JSON_INDENT(1) | JSON_REAL_PRECISION(4));
+    return json_write(why, JSON_INDENT(1) | JSON_REAL_PRECISION(4), "%s", path);
 }

@@ -399,11 +399,9 @@ static enum status report_json(const struct report *r, json_t **out)
 static enum status write_report(const struct report *r, const char *dir)
 {
     FILE *out = r->source->config->stream;
-    char path[4096];
     json_t *record;
-    TRY(path_format(path, sizeof path, "%s/" AMP_REPORT_NAME, dir));
     TRY(report_json(r, &record));
-    enum status st = json_write(json_incref(record), path, JSON_RECORD);
+    enum status st = json_write(json_incref(record), JSON_RECORD, "%s/" AMP_REPORT_NAME, dir);
     if (st == STATUS_OK && r->source->config->json)
         st = json_print(json_incref(record), out, JSON_RECORD);
     else if (st == STATUS_OK)

@@ -33,13 +33,13 @@ static void test_write_and_read(void **state)
     json_t *object, *read;
     snprintf(path, sizeof path, "%s/json", (char *)*state);
     assert_int_equal(json_new(&object, "{s:[i, i]}", "list", 1, 2), STATUS_OK);
-    assert_int_equal(json_write(json_incref(object), path, JSON_RECORD), STATUS_OK);
+    assert_int_equal(json_write(json_incref(object), JSON_RECORD, "%s", path), STATUS_OK);
     assert_int_equal(json_read(path, 1000, &read), STATUS_OK);
     assert_true(json_equal(object, read));
     json_decref(read);
     assert_int_equal(json_read(path, 3, &read), STATUS_DATA);
     assert_null(read);
-    assert_int_equal(json_write(NULL, path, JSON_RECORD), STATUS_OOM);
+    assert_int_equal(json_write(NULL, JSON_RECORD, "%s", path), STATUS_OOM);
     assert_int_not_equal(json_read("no-such-file", 1000, &read), STATUS_OK);
     assert_null(read);
     json_decref(object);
