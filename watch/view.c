@@ -46,16 +46,6 @@ struct sight {
     int64_t done;                          /* steps since the run began */
 };
 
-/* The number of bytes of the first `columns` characters of the text. */
-static size_t columns_size(const char *text, int columns)
-{
-    size_t end = 0;
-    for (; text[end]; end++)
-        if (((unsigned char)text[end] & 0xc0) != 0x80 && columns-- <= 0)
-            break;
-    return end;
-}
-
 void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
 {
     char text[2 * DRAW_MAX];
@@ -65,14 +55,16 @@ void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
     va_end(ap);
     for (size_t n = strlen(text); n > 0 && text[n - 1] == ' ';)
         text[--n] = '\0';
-    size_t end = columns_size(text, o->width);
-    bool cut = text[end] != '\0';
-    if (cut)
-        end = columns_size(text, o->width - (o->ascii ? 3 : 1));
-    size_t word = end;
-    while (cut && word > 0 && text[word - 1] != ' ')
-        word--;
-    fprintf(out, "%.*s%s\n", (int)(word ? word : end), text, !cut ? "" : o->ascii ? "..." : "…");
+    const char *mark = o->ascii ? "..." : "…";
+    int columns = 0, most = o->width - (o->ascii ? 3 : 1);
+    size_t end = 0, cut = 0; /* number of bytes; `cut`: of the words that fit beside the mark */
+    for (; text[end]; end++) {
+        columns += ((unsigned char)text[end] & 0xc0) != 0x80;
+        bool word = text[end] == ' ' || cut == 0 || text[cut - 1] != ' ';
+        cut = columns <= most && word ? end + 1 : cut;
+    }
+    bool whole = columns <= o->width;
+    fprintf(out, "%.*s%s\n", (int)(whole ? end : cut), text, whole ? "" : mark);
 }
 
 /* Writes text as draw_line does, but over as many lines as it needs; lines break at spaces. */
