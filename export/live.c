@@ -10,6 +10,7 @@
 #include "export/tensorboard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,15 +51,17 @@ static enum status tensorboard_open(struct live *l, const json_t *config, int64_
 {
     char dir[4096], name[TENSORBOARD_NAME_MAX], host[256] = "", pid[32];
     double time = clock_wall_s();
+    int file;
     gethostname(host, sizeof host - 1);
     snprintf(pid, sizeof pid, "%07ld", (long)getpid());
     tensorboard_name(name, time, host, pid);
     TRY(path_format(dir, sizeof dir, "%s/%s", l->config.tensorboard, l->name));
     TRY(dir_make(dir));
     TRY(path_format(l->events_path, sizeof l->events_path, "%s/%s", dir, name));
-    l->events = fopen(l->events_path, "abe");
+    TRY(log_open(l->events_path, O_WRONLY, &file));
+    l->events = fdopen(file, "ab");
     if (!l->events)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path, strerror(errno));
+        return status_fail(STATUS_OOM, "no memory to write '%s'", l->events_path);
     tensorboard_begin(l->events, time, step);
     return tensorboard_hparams(l->events, time, config);
 }
