@@ -133,13 +133,6 @@ enum status fleet_input_unfinished(struct fleet_input *in, const char *name, con
     return st;
 }
 
-static bool has(const char *dir, const char *file)
-{
-    char path[ACCEPT_PATH_SIZE];
-    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
-    return n > 0 && (size_t)n < sizeof path && path_exists(path);
-}
-
 /* Adds the nodes that have folders in `dir`; increments *found for each. */
 static enum status add_folders(struct fleet_input *in, const char *dir, int *found)
 {
@@ -149,9 +142,9 @@ static enum status add_folders(struct fleet_input *in, const char *dir, int *fou
     CHECK(dir_list(dir, "", &name));
     for (int i = 0; i < name.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, name.v[i]));
-        if (has(path, ACCEPT_FILE))
+        if (dir_has(path, ACCEPT_FILE))
             CHECK(add_node(in, path, name.v[i]));
-        else if (has(path, "spec.json"))
+        else if (dir_has(path, "spec.json"))
             CHECK(fleet_input_unfinished(in, name.v[i], NULL));
         else
             continue;
@@ -168,7 +161,7 @@ enum status fleet_input_add(struct fleet_input *in, const char *path)
     int found = 0;
     if (!path_is_dir(path))
         return nodes_read(path, &in->nodes);
-    if (has(path, ACCEPT_FILE))
+    if (dir_has(path, ACCEPT_FILE))
         return add_node(in, path, NULL);
     TRY(add_folders(in, path, &found));
     if (found > 0)

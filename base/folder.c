@@ -2,12 +2,13 @@
 #include "base/folder.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/stop.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -25,10 +26,10 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool ends_with(const char *text, const char *suffix)
+bool dir_has(const char *dir, const char *name)
 {
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && strcmp(text + n - m, suffix) == 0;
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path && path_exists(path);
 }
 
 enum status dir_list(const char *dir, const char *suffix, struct words *names)
@@ -40,7 +41,7 @@ enum status dir_list(const char *dir, const char *suffix, struct words *names)
         return status_fail(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO,
                            "cannot open '%s': %s", dir, strerror(errno));
     for (int i = 0; i < n; i++) {
-        if (st == STATUS_OK && ends_with(entry[i]->d_name, suffix))
+        if (st == STATUS_OK && text_ends_with(entry[i]->d_name, suffix))
             st = words_add(names, "%s", entry[i]->d_name);
         free(entry[i]);
     }

@@ -3,6 +3,11 @@
 
 #include "base/words.h"
 
+#include <stdbool.h>
+
+/* Whether the folder exists and has the file or folder `name`. */
+bool dir_has(const char *dir, const char *name);
+
 /* Appends to `names` the names of the files in a folder that end in `suffix`, in byte order and
  * without hidden files; a suffix of "" means all files. STATUS_DATA: there is no such folder.
  * STATUS_IO: the folder cannot be read. */

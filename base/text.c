@@ -103,6 +103,12 @@ static bool append(char *out, size_t size, const char *between, const char *fmt,
     return false;
 }
 
+bool text_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 bool text_append(char *out, size_t size, const char *fmt, ...)
 {
     va_list args;

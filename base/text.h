@@ -20,6 +20,8 @@ void text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2
  * a comma. Puts an apostrophe before text that a spreadsheet would read as a formula. */
 void text_print_csv(FILE *out, const char *text);
 
+bool text_ends_with(const char *text, const char *end);
+
 /* Appends to the text in `out`, a buffer of `size` bytes. Text that does not fit is cut between
  * characters, and the result is false. */
 bool text_append(char *out, size_t size, const char *fmt, ...)

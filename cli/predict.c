@@ -245,12 +245,6 @@ done:
     return st;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static enum status load_source(struct predict_args *a, struct source *out)
 {
     char path[4096];
@@ -261,7 +255,7 @@ static enum status load_source(struct predict_args *a, struct source *out)
     if (colon && !path_exists(name))
         path[colon - name] = '\0';
     const char *which = strlen(path) < strlen(name) ? colon + 1 : NULL;
-    bool is_table = ends_with(path, ".csv"), is_analysis = ends_with(path, ".json");
+    bool is_table = text_ends_with(path, ".csv"), is_analysis = text_ends_with(path, ".json");
     if (!is_table && !is_analysis)
         return load_runs(a, out);
     if (a->n_sources > 1)

@@ -14,18 +14,6 @@
 
 enum { DEPTH_MAX = 4 };
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    size_t n = strlen(text), m = strlen(suffix);
-    return n > m && strcmp(text + n - m, suffix) == 0;
-}
-
-static bool holds(const char *dir, const char *file)
-{
-    char path[REPORT_PATH_SIZE];
-    return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && path_exists(path);
-}
-
 /* Whether a folder directly contains runs, and whether it directly contains other records. */
 struct contents {
     bool runs, records;
@@ -39,7 +27,7 @@ static struct contents look_inside(const char *dir, const struct words *names)
         if (snprintf(path, sizeof path, "%s/%s", dir, names->v[i]) >= (int)sizeof path)
             continue;
         c.runs = c.runs || (path_is_dir(path) && run_exists(path));
-        c.records = c.records || (!path_is_dir(path) && ends_with(names->v[i], ".json"));
+        c.records = c.records || (!path_is_dir(path) && text_ends_with(names->v[i], ".json"));
     }
     return c;
 }
@@ -68,11 +56,11 @@ static enum status scan(struct items *items, const char *place, const char *dir,
     char path[REPORT_PATH_SIZE];
     struct words names = {0};
     enum status st;
-    if (holds(dir, ANALYSIS_FILE))
+    if (dir_has(dir, ANALYSIS_FILE))
         return add(items, ITEM_STUDY, place, dir);
     if (run_exists(dir))
         return add(items, ITEM_RUN, place, dir);
-    if (holds(dir, ACCEPT_FILE)) { /* the other files in `dir` belong to the acceptance */
+    if (dir_has(dir, ACCEPT_FILE)) { /* the other files in `dir` belong to the acceptance */
         TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
         return add(items, ITEM_RECORD, place, path);
     }
@@ -88,7 +76,7 @@ static enum status scan(struct items *items, const char *place, const char *dir,
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
         if (path_is_dir(path) && !(inside.runs && run_exists(path)))
             CHECK(scan(items, dir, path, depth + 1));
-        else if (!path_is_dir(path) && ends_with(names.v[i], ".json"))
+        else if (!path_is_dir(path) && text_ends_with(names.v[i], ".json"))
             CHECK(add(items, ITEM_RECORD, dir, path));
     }
 done:

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/stats.h"
 #include "base/stop.h"
 #include "runners/pass.h"
@@ -397,17 +398,8 @@ static enum status evaluate(struct session *s)
     return session_leads(s) ? epoch_evaluated(s, &val) : STATUS_OK;
 }
 
-/* Returns whether the run has a checkpoint to resume from. Checkpoints contain finite values
- * only. */
-static bool has_checkpoint(const struct session *s)
-{
-    char path[4096];
-    return path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir) == STATUS_OK &&
-           path_exists(path);
-}
-
 /* Adds to this thread's message of STATUS_DIVERGED the precision, and the flags that the user can
- * change. The message remains one line. */
+ * change. The message remains one line. A checkpoint, if there is one, has finite values only. */
 static enum status explain_divergence(const struct session *s)
 {
     char found[STATUS_MESSAGE_MAX];
@@ -420,12 +412,13 @@ static enum status explain_divergence(const struct session *s)
         return status_fail(STATUS_DIVERGED,
                            "at precision %s these weights give no valid result: %s", precision,
                            found);
-    return status_fail(
-        STATUS_DIVERGED,
-        "training diverged at precision %s: %s; lower --lr, lengthen "
-        "--warmup-epochs%s%s",
-        precision, found, other,
-        has_checkpoint(s) ? " (the last checkpoint was written before the divergence)" : "");
+    return status_fail(STATUS_DIVERGED,
+                       "training diverged at precision %s: %s; lower --lr, lengthen "
+                       "--warmup-epochs%s%s",
+                       precision, found, other,
+                       dir_has(s->dir, CHECKPOINT_NAME)
+                           ? " (the last checkpoint was written before the divergence)"
+                           : "");
 }
 
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
@@ -439,7 +432,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(evaluate(&s));
     } else {
         st = train(&s);
-        if (st == STATUS_IO && s.record && has_checkpoint(&s))
+        if (st == STATUS_IO && s.record && dir_has(s.dir, CHECKPOINT_NAME))
             st = status_fail(st, "%s; remove the cause and resume with --resume auto",
                              status_message());
         CHECK(st);

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/bar.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/text_new.h"
@@ -50,14 +51,6 @@ struct watch {
 
 /* Limits that are large enough for plans of thousands of runs, each with its command. */
 enum { PLAN_MAX_BYTES = 64 << 20, DOCUMENT_MAX_BYTES = 16 << 20, RUNS_MAX = 1000000 };
-
-/* Whether a folder contains a study. */
-static bool plan_is_there(const char *dir)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/plan.json", dir);
-    return path_exists(path);
-}
 
 /* The folder of a planned run, which must be inside the study's folder. */
 static enum status run_dir(const char *dir, const json_t *run, char **out)
@@ -185,7 +178,7 @@ enum status watch_open(const char *dir, struct watch **out)
     struct watch *w;
     TRY(array_new(&w, 1));
     CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
-    w->is_study = plan_is_there(dir);
+    w->is_study = dir_has(dir, "plan.json");
     if (w->is_study)
         CHECK(plan_load(dir, &w->plan));
     CHECK(watch_poll(w, &over));
