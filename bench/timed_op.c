@@ -2,38 +2,18 @@
 #include "bench/timed_op.h"
 
 #include "base/array.h"
-#include "base/half_array.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
 
 enum status timed_op_put(struct timed_op *t, enum role role, const float *plain)
 {
-    const struct tensor_desc *d = &t->plan->desc.t[role];
-    int64_t n = tensor_count(d);
-    uint16_t *narrow;
-    if (d->type == DTYPE_F32)
-        return tensor_upload(t->stream, d, t->arg[role], plain);
-    TRY(array_new(&narrow, n));
-    (d->type == DTYPE_F16 ? f16_from_floats : bf16_from_floats)(plain, 1, narrow, n);
-    enum status st = tensor_upload(t->stream, d, t->arg[role], narrow);
-    free(narrow);
-    return st;
+    return tensor_upload_floats(t->stream, &t->plan->desc.t[role], t->arg[role], plain);
 }
 
 enum status timed_op_get(struct timed_op *t, enum role role, float *plain)
 {
-    const struct tensor_desc *d = &t->plan->desc.t[role];
-    int64_t n = tensor_count(d);
-    uint16_t *narrow;
-    if (d->type == DTYPE_F32)
-        return tensor_download(t->stream, d, t->arg[role], plain);
-    TRY(array_new(&narrow, n));
-    enum status st = tensor_download(t->stream, d, t->arg[role], narrow);
-    if (st == STATUS_OK)
-        (d->type == DTYPE_F16 ? f16_to_floats : bf16_to_floats)(narrow, plain, n);
-    free(narrow);
-    return st;
+    return tensor_download_floats(t->stream, &t->plan->desc.t[role], t->arg[role], plain);
 }
 
 static enum status fill(struct timed_op *t, enum role role)

@@ -1,6 +1,9 @@
 /* Plans operations with a backend's list of records, and copies between tensors and host arrays. */
 #include "kernels/backend.h"
 
+#include "base/array.h"
+#include "base/half_array.h"
+
 #include <stdlib.h>
 
 void device_close(struct device *dev)
@@ -123,5 +126,34 @@ enum status tensor_download(struct stream *s, const struct tensor_desc *desc, co
     CHECK(b->stream_sync(s));
 done:
     b->free(s->device, staged);
+    return st;
+}
+
+enum status tensor_upload_floats(struct stream *s, const struct tensor_desc *desc, void *dst,
+                                 const float *plain)
+{
+    int64_t n = tensor_count(desc);
+    uint16_t *narrow;
+    if (desc->type == DTYPE_F32)
+        return tensor_upload(s, desc, dst, plain);
+    TRY(array_new(&narrow, n));
+    (desc->type == DTYPE_F16 ? f16_from_floats : bf16_from_floats)(plain, 1, narrow, n);
+    enum status st = tensor_upload(s, desc, dst, narrow);
+    free(narrow);
+    return st;
+}
+
+enum status tensor_download_floats(struct stream *s, const struct tensor_desc *desc,
+                                   const void *src, float *plain)
+{
+    int64_t n = tensor_count(desc);
+    uint16_t *narrow;
+    if (desc->type == DTYPE_F32)
+        return tensor_download(s, desc, src, plain);
+    TRY(array_new(&narrow, n));
+    enum status st = tensor_download(s, desc, src, narrow);
+    if (st == STATUS_OK)
+        (desc->type == DTYPE_F16 ? f16_to_floats : bf16_to_floats)(narrow, plain, n);
+    free(narrow);
     return st;
 }

@@ -248,3 +248,9 @@ MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc 
                                      const void *plain);
 MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,
                                        const void *src, void *plain);
+
+/* The same for a tensor of any float type, from and to floats. An upload rounds them. */
+MUST_CHECK enum status tensor_upload_floats(struct stream *s, const struct tensor_desc *desc,
+                                            void *dst, const float *plain);
+MUST_CHECK enum status tensor_download_floats(struct stream *s, const struct tensor_desc *desc,
+                                              const void *src, float *plain);

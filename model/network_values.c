@@ -61,42 +61,6 @@ static enum status no_such_value(const struct network *net, int i)
                        net->graph->param[i].name);
 }
 
-/* Converts n values of a 16-bit type to float. */
-static void widen(enum dtype type, const uint16_t *narrow, float *wide, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = type == DTYPE_F16 ? f16_to_float(narrow[i]) : bf16_to_float(narrow[i]);
-}
-
-/* Copies a tensor of any floating type to host memory, as floats. */
-static enum status download_wide(struct network *net, const struct tensor_desc *t, const void *at,
-                                 float *plain)
-{
-    uint16_t *narrow;
-    if (t->type == DTYPE_F32)
-        return tensor_download(net->stream, t, at, plain);
-    TRY(array_new(&narrow, tensor_count(t)));
-    enum status st = tensor_download(net->stream, t, at, narrow);
-    if (st == STATUS_OK)
-        widen(t->type, narrow, plain, tensor_count(t));
-    free(narrow);
-    return st;
-}
-
-/* Sets a gradient that is stored in half precision to `plain`, rounded to the gradient's type. */
-static enum status set_half_gradient(struct network *net, int i, void *at, const float *plain)
-{
-    struct tensor_desc t = network_gradient_desc(net, i);
-    int64_t n = tensor_count(&t);
-    uint16_t *narrow;
-    TRY(array_new(&narrow, n));
-    for (int64_t e = 0; e < n; e++)
-        narrow[e] = t.type == DTYPE_F16 ? f16_from_float(plain[e]) : bf16_from_float(plain[e]);
-    enum status st = tensor_upload(net->stream, &t, at, narrow);
-    free(narrow);
-    return st;
-}
-
 /* Sets the weights or the momentum of parameter i to `plain`, rounded to `type`. The optimizer also
  * stores both rounded to that type. */
 static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
@@ -120,11 +84,11 @@ enum status network_set(struct network *net, enum param_value v, int i, const fl
         return no_such_value(net, i);
     enum dtype kept = net->place[i].types.master;
     net->copies_stale = net->has_copies;
-    if (v == VALUE_GRADIENT && net->place[i].half_gradient)
-        return set_half_gradient(net, i, at, plain);
-    if (kept == DTYPE_F32 || v == VALUE_GRADIENT)
-        return tensor_upload(net->stream, &net->place[i].desc, at, plain);
-    return set_rounded(net, i, kept, at, plain);
+    if (kept != DTYPE_F32 && v != VALUE_GRADIENT)
+        return set_rounded(net, i, kept, at, plain);
+    bool half = v == VALUE_GRADIENT && net->place[i].half_gradient;
+    const struct tensor_desc t = half ? network_gradient_desc(net, i) : net->place[i].desc;
+    return tensor_upload_floats(net->stream, &t, at, plain);
 }
 
 enum status network_get(struct network *net, enum param_value v, int i, float *plain)
@@ -135,7 +99,7 @@ enum status network_get(struct network *net, enum param_value v, int i, float *p
         return no_such_value(net, i);
     const struct tensor_desc t =
         v == VALUE_GRADIENT ? network_gradient_desc(net, i) : net->place[i].desc;
-    return download_wide(net, &t, at, plain);
+    return tensor_download_floats(net->stream, &t, at, plain);
 }
 
 enum status network_init(struct network *net, uint64_t seed)
@@ -170,5 +134,5 @@ enum status program_poison(struct program *p)
 enum status program_logits(struct program *p, float *logits)
 {
     const struct value *v = &p->value[p->logits];
-    return download_wide(p->net, &v->desc, p->net->arena + v->offset, logits);
+    return tensor_download_floats(p->net->stream, &v->desc, p->net->arena + v->offset, logits);
 }
