@@ -6,7 +6,6 @@
  *     nearest_say(&near, "--", text, sizeof text);   "; did you mean --epochs?" or "" */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum { NEAREST_MAX = 48 }; /* bytes of a word that are compared */

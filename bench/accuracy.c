@@ -6,7 +6,6 @@
 #include "base/folder.h"
 #include "base/host.h"
 #include "base/json.h"
-#include "base/stop.h"
 #include "base/text.h"
 #include "bench/record.h"
 #include "bench/train_child.h"

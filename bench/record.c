@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "results/environment.h"
 
-#include <math.h>
-
 static bool is_oversubscribed(const struct bench_head *head, char text[128])
 {
     return host_oversubscribed(head->workers ? head->workers : head->threads, text, 128);

@@ -3,10 +3,8 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/host.h"
 #include "base/json.h"
-#include "base/stop.h"
 #include "base/text.h"
 
 #include <math.h>

@@ -9,7 +9,6 @@
 #include "cli/train.h"
 #include "launch/hosts.h"
 #include "report/report.h"
-#include "study/study_analyse.h"
 #include "study/study_run.h"
 
 #include <inttypes.h>

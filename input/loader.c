@@ -16,12 +16,10 @@
 #include "base/stop.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     MAX_WARNINGS = 10,

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "base/array.h"
 #include "model/program.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

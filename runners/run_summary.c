@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "input/device_decoder.h"
 #include "results/noise.h"
 #include "results/ranks.h"
 #include "results/run.h"

@@ -3,8 +3,6 @@
  * counts a read that the page cache serves. */
 #pragma once
 
-#include <stdbool.h>
-
 /* The block device of a folder. */
 struct storage_meter {
     const char *proc; /* root of the tree to read */

@@ -14,7 +14,6 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/resample.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
