@@ -191,21 +191,21 @@ enum { REPORT_MAX_BYTES = 64 << 20 };
 
 /* --- writing --- */
 
-static json_t *values_json(const struct accept_metric *m)
+static json_t *value_json(const void *metric, int64_t i)
 {
-    json_t *list = json_array();
-    for (int i = 0; i < m->n; i++)
-        json_array_append_new(list, m->text ? json_string(m->text[i]) : json_real(m->number[i]));
-    return json_whole(list, m->n);
+    const struct accept_metric *m = metric;
+    return m->text ? json_string(m->text[i]) : json_real(m->number[i]);
 }
 
-static json_t *metric_json(const struct accept_metric *m)
+static json_t *metric_json(const void *result, int64_t i)
 {
+    const struct accept_metric *m = &((const struct accept_result *)result)->metric[i];
     struct stats s;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "name", m->name, "unit",
-                          m->unit, "better", accept_better_str(m->better), "values", values_json(m),
-                          "where", m->where, "verdict", verdict_str(m->verdict), "limit", m->limit,
-                          "reason", m->reason, "source", m->source);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "name", m->name, "unit", m->unit,
+                  "better", accept_better_str(m->better), "values", json_list(m->n, value_json, m),
+                  "where", m->where, "verdict", verdict_str(m->verdict), "limit", m->limit,
+                  "reason", m->reason, "source", m->source);
     if (o && m->number && stats_of(m->number, m->n, &s) == STATUS_OK) {
         json_object_set_new(o, "median", json_real(s.median));
         json_object_set_new(o, "min", json_real(s.min));
@@ -216,16 +216,13 @@ static json_t *metric_json(const struct accept_metric *m)
 
 json_t *accept_result_json(const struct accept_result *r)
 {
-    json_t *metrics = json_array();
-    for (int i = 0; i < r->n_metrics; i++)
-        json_array_append_new(metrics, metric_json(&r->metric[i]));
     json_t *noise = r->noise.seconds > 0 ? host_noise_json(&r->noise) : NULL;
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:o*, s:s, s:o}",
                      "name", r->name, "kind", r->kind, "level", r->level, "device", r->device,
                      "repeats", r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command",
                      r->command, "ended", verdict_str(r->ended), "ended_why", r->ended_why,
                      "reason", r->reason, "noise", noise, "verdict", verdict_str(r->verdict),
-                     "metrics", json_whole(metrics, r->n_metrics));
+                     "metrics", json_list(r->n_metrics, metric_json, r));
 }
 
 /* --- reading --- */

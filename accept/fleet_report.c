@@ -23,8 +23,15 @@ static json_t *groups_json(const struct fleet_sample *s)
                      "median", s->high, "nodes", (json_int_t)s->n_high);
 }
 
-static json_t *metric_json(const struct fleet_metric *m)
+static json_t *group_json(const void *fleet, int64_t i)
 {
+    const struct fleet_group *g = &((const struct fleet *)fleet)->group[i];
+    return json_pack("{s:s, s:i}", "name", g->hardware, "nodes", g->n);
+}
+
+static json_t *metric_json(const void *fleet, int64_t i)
+{
+    const struct fleet_metric *m = &((const struct fleet *)fleet)->metric[i];
     const struct fleet_sample *s = &m->sample;
     bool judged = s->n >= FLEET_LEAST;
     return json_pack("{s:s, s:i, s:s, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "name", m->name,
@@ -37,43 +44,35 @@ static json_t *metric_json(const struct fleet_metric *m)
                      json_finite(judged ? s->bounds.warn : NAN), "groups", groups_json(s));
 }
 
-static json_t *finding_json(const struct fleet_finding *x)
+static json_t *finding_json(const void *node, int64_t i)
 {
+    const struct fleet_finding *x = &((const struct fleet_node *)node)->finding[i];
     return json_pack("{s:s, s:s, s:o, s:o, s:s}", "metric", x->metric, "verdict",
                      verdict_str(x->verdict), "value", json_finite(x->value), "reference",
                      json_finite(x->reference), "reason", x->reason);
 }
 
-static json_t *node_json(const struct fleet_node *node)
+static json_t *node_json(const void *fleet, int64_t i)
 {
-    json_t *list = json_array();
-    for (int i = 0; i < node->n; i++)
-        json_array_append_new(list, finding_json(&node->finding[i]));
+    const struct fleet_node *node = &((const struct fleet *)fleet)->node[i];
     return json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", node->name, "hardware",
                      node->group < 0 ? json_null() : json_integer(node->group), "verdict",
                      verdict_str(node->verdict), "counts", verdict_counts_json(node->count),
-                     "findings", json_whole(list, node->n));
+                     "findings", json_list(node->n, finding_json, node));
 }
 
 /* docs/schema/fleet.schema.json. NULL when memory is short. */
 static json_t *fleet_json(const struct fleet *f, bool strict)
 {
-    json_t *hardware = json_array(), *metrics = json_array(), *nodes = json_array();
     json_t *remarks = json_array();
-    for (int i = 0; i < f->n_groups; i++)
-        json_array_append_new(hardware, json_pack("{s:s, s:i}", "name", f->group[i].hardware,
-                                                  "nodes", f->group[i].n));
-    for (int i = 0; i < f->n_metrics; i++)
-        json_array_append_new(metrics, metric_json(&f->metric[i]));
-    for (int i = 0; i < f->n_nodes; i++)
-        json_array_append_new(nodes, node_json(&f->node[i]));
     for (int i = 0; f->remarks && i < f->remarks->n; i++)
         json_array_append_new(remarks, text_json(f->remarks->v[i]));
     return json_pack("{s:s, s:i, s:b, s:o, s:o, s:o, s:o, s:o}", "record", "fleet", "schema",
                      FLEET_SCHEMA, "passed", verdict_exit_code(f->count, strict) == 0, "counts",
-                     verdict_counts_json(f->count), "hardware", json_whole(hardware, f->n_groups),
-                     "metrics", json_whole(metrics, f->n_metrics), "remarks", remarks, "nodes",
-                     json_whole(nodes, f->n_nodes));
+                     verdict_counts_json(f->count), "hardware",
+                     json_list(f->n_groups, group_json, f), "metrics",
+                     json_list(f->n_metrics, metric_json, f), "remarks", remarks, "nodes",
+                     json_list(f->n_nodes, node_json, f));
 }
 
 static const char *hardware_of(const struct fleet *f, int group)

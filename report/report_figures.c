@@ -69,12 +69,6 @@ static int by_place(const void *a, const void *b)
     return first && i != j ? i - j : strcmp(x, y);
 }
 
-static void figures_order(char **figures, int n)
-{
-    if (n > 0)
-        qsort(figures, (size_t)n, sizeof *figures, by_place);
-}
-
 /* Returns the link from a document to the file `path`. The link is relative if the file is in the
  * document's folder or below it; otherwise it is `path`. */
 static const char *link_from(const char *document, const char *path)
@@ -105,7 +99,8 @@ static enum status list(const struct item *item, struct words *shown)
     if (!path_is_dir(item->figures))
         return STATUS_OK;
     CHECK(dir_list(item->figures, ".svg", &all));
-    figures_order(all.v, all.n);
+    if (all.n > 0)
+        qsort(all.v, (size_t)all.n, sizeof *all.v, by_place);
     for (int i = 0; i < all.n; i++)
         if (item->kind != ITEM_RUNS || figure_is_learning(all.v[i]))
             CHECK(words_add(shown, "%s", all.v[i]));

@@ -111,12 +111,6 @@ static double groups_apart(const struct groups *groups)
     return apart;
 }
 
-static void groups_free(struct groups *groups)
-{
-    free(groups->v);
-    *groups = (struct groups){0};
-}
-
 /* Compares two means over seeds. If all runs differed only in their seeds, the means would differ
  * by more than two standard errors with a probability of 5 %. */
 static void say_difference(struct table *items, const struct group *first, const struct group *g)
@@ -383,6 +377,6 @@ enum status section_runs(struct writer *w, struct run *const *runs, int n, const
     each_cost(w, runs, n);
     figures_rest(w, item);
     enum status st = commands(w, &groups);
-    groups_free(&groups);
+    free(groups.v);
     return st;
 }
