@@ -2,6 +2,7 @@
 #include "accept/accept_suite.h"
 
 #include "accept/accept_kind.h"
+#include "base/digits.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -184,17 +185,6 @@ int64_t accept_plan_room(double left, double planned, double later, int64_t limi
     return room < (double)limit_s ? (int64_t)ceil(room) : limit_s;
 }
 
-/* "40 s", "12 min", "3.5 h" */
-static void say_seconds(double s, char *out, size_t size)
-{
-    if (s < 1000)
-        snprintf(out, size, "%.0f s", s);
-    else if (s < 100 * 60)
-        snprintf(out, size, "%.0f min", s / 60);
-    else
-        snprintf(out, size, "%.1f h", s / 3600);
-}
-
 /* Prints one check of the plan. `beside`: it runs at the same time as the check before it. */
 static enum status print_check(const struct accept_spec *spec, const struct accept_check *check,
                                const struct accept_options *o, const char *time, bool beside,
@@ -218,7 +208,7 @@ enum status accept_plan_print(const struct accept_spec *spec, const struct accep
                               FILE *out)
 {
     double all, burn;
-    char time[32];
+    char time[DIGITS_SIZE];
     TRY(accept_plan_burn(spec, o, &burn));
     TRY(accept_plan_seconds(spec, o, &all));
     for (int i = 0, n; i < spec->n_checks; i += n) {
@@ -226,11 +216,11 @@ enum status accept_plan_print(const struct accept_spec *spec, const struct accep
         n = check->together;
         if (!accept_plan_has(check, o))
             continue;
-        say_seconds(seconds_of(check, burn), time, sizeof time);
+        digits_duration(time, seconds_of(check, burn), 1000);
         for (int k = 0; k < n; k++)
             TRY(print_check(spec, &check[k], o, time, k > 0, out));
     }
-    say_seconds(all, time, sizeof time);
+    digits_duration(time, all, 1000);
     fprintf(out, "%d checks, about %s\n", accept_plan_count(spec, o), time);
     return STATUS_OK;
 }

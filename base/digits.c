@@ -71,3 +71,13 @@ void digits_interval(char out[DIGITS_SIZE], double x, double low, double high)
     append(out, high, decimals);
     strcat(out, ")");
 }
+
+void digits_duration(char out[DIGITS_SIZE], double s, double most)
+{
+    if (s < most)
+        snprintf(out, DIGITS_SIZE, "%.0f s", s);
+    else if (s < 100 * 60)
+        snprintf(out, DIGITS_SIZE, "%.0f min", s / 60);
+    else
+        snprintf(out, DIGITS_SIZE, "%.1f h", s / 3600);
+}

@@ -15,3 +15,6 @@ void digits_amount(char out[DIGITS_SIZE], double x);
  * Digits before this decimal are rounded too; a number whose interval excludes 0 keeps its first.
  * Without an interval, writes as digits_amount does. */
 void digits_interval(char out[DIGITS_SIZE], double x, double low, double high);
+
+/* Writes `s` seconds as "40 s" if they are fewer than `most`, else as "12 min" or "3.5 h". */
+void digits_duration(char out[DIGITS_SIZE], double s, double most);

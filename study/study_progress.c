@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/bar.h"
+#include "base/digits.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -76,34 +77,26 @@ static double study_progress_left(const struct study_progress *p)
     return seconds;
 }
 
-static void format_time(double s, char out[32])
-{
-    if (s < 100)
-        snprintf(out, 32, "%.0f s", s);
-    else if (s < 100 * 60)
-        snprintf(out, 32, "%.0f min", s / 60);
-    else
-        snprintf(out, 32, "%.1f h", s / 3600);
-}
+enum { LEFT_SIZE = DIGITS_SIZE + 8 };
 
 /* Writes ", 3 min left", or "" while the time is not known. */
-static void say_left(const struct study_progress *p, char out[48])
+static void say_left(const struct study_progress *p, char out[LEFT_SIZE])
 {
-    char time[32];
+    char time[DIGITS_SIZE];
     double s = study_progress_left(p);
-    format_time(s, time);
-    snprintf(out, 48, "%s%s%s", isfinite(s) ? ", " : "", isfinite(s) ? time : "",
+    digits_duration(time, s, 100);
+    snprintf(out, LEFT_SIZE, "%s%s%s", isfinite(s) ? ", " : "", isfinite(s) ? time : "",
              isfinite(s) ? " left" : "");
 }
 
 void study_progress_forecast(const struct study_progress *p, FILE *out)
 {
-    char time[32];
+    char time[DIGITS_SIZE];
     int64_t cells = 0;
     double seconds = study_progress_left(p);
     for (int64_t c = 0; c < p->plan->n_cells; c++)
         cells += p->left[c] > 0;
-    format_time(seconds, time);
+    digits_duration(time, seconds, 100);
     fprintf(out, "# runs: %" PRId64 ", cells: %" PRId64 ", estimated time: %s\n", p->total, cells,
             isfinite(seconds) ? time : "unknown until runs are complete");
 }
@@ -137,7 +130,7 @@ void study_progress_again(struct study_progress *p, const struct study_run *run)
 
 void study_progress_start(struct study_progress *p, const struct study_run *run)
 {
-    char text[512], left[48];
+    char text[512], left[LEFT_SIZE];
     say_left(p, left);
     snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] running %s r%d", p->done, p->total,
              left, p->plan->cell[run->cell].name, run->repeat);
@@ -147,7 +140,7 @@ void study_progress_start(struct study_progress *p, const struct study_run *run)
 void study_progress_end(struct study_progress *p, const struct study_run *run,
                         const struct process_end *end, bool done)
 {
-    char text[1024], left[48];
+    char text[1024], left[LEFT_SIZE];
     p->done++;
     p->left[run->cell]--;
     p->runs[run->cell]++;
