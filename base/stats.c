@@ -42,6 +42,18 @@ double stats_mean(const double *x, int64_t n)
     return sum / (double)n;
 }
 
+double stats_mean_finite(const double *x, int64_t n)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(x[i])) {
+            sum += x[i];
+            count++;
+        }
+    return count ? sum / (double)count : NAN;
+}
+
 double stats_stddev(const double *x, int64_t n)
 {
     if (n < 2)

@@ -21,6 +21,9 @@ MUST_CHECK enum status stats_of(const double *x, int64_t n, struct stats *out);
 double stats_mean(const double *x, int64_t n);
 double stats_stddev(const double *x, int64_t n);
 
+/* The mean of the values that are finite; NAN if none is. n >= 0. */
+double stats_mean_finite(const double *x, int64_t n);
+
 /* Sorts in place, ascending. */
 void stats_sort(double *x, int64_t n);
 

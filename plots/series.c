@@ -31,15 +31,8 @@ static int64_t window_end(int64_t n, int64_t i, int64_t half)
 
 double series_mean_around(const double *x, int64_t n, int64_t i, int64_t half)
 {
-    double sum = 0;
-    int64_t count = 0;
-    for (int64_t k = window_begin(i, half); k < window_end(n, i, half); k++) {
-        if (!isfinite(x[k]))
-            continue;
-        sum += x[k];
-        count++;
-    }
-    return count ? sum / (double)count : NAN;
+    int64_t begin = window_begin(i, half);
+    return stats_mean_finite(x + begin, window_end(n, i, half) - begin);
 }
 
 double series_median_around(const double *x, int64_t n, int64_t i, int64_t half, double *scratch)

@@ -83,20 +83,6 @@ static void draw_lines(FILE *out, const struct view_options *o, const char *text
     draw_line(out, o, "%s", text);
 }
 
-/* The mean of the finite values of x[0..n); NAN if no value is finite. */
-static double mean_finite(const double *x, int64_t n)
-{
-    double sum = 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(x[i]))
-            continue;
-        sum += x[i];
-        count++;
-    }
-    return count ? sum / (double)count : NAN;
-}
-
 /* Draws n values in order, with a block for each; a higher value has a taller block. If n is above
  * `columns`, neighbours are averaged. Values that are not finite are ignored. */
 static void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, bool ascii)
@@ -109,7 +95,7 @@ static void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int colum
     int shown = n < columns ? (int)n : columns;
     for (int i = 0; i < shown; i++) {
         int64_t begin = n * i / shown, end = n * (i + 1) / shown;
-        column[i] = mean_finite(x + begin, end - begin);
+        column[i] = stats_mean_finite(x + begin, end - begin);
         low = fmin(low, column[i]);
         high = fmax(high, column[i]);
     }
