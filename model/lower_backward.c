@@ -231,13 +231,6 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-static enum status backward_relu_alone(struct lowering *l, const struct layer *layer)
-{
-    int dx;
-    TRY(backward_relu(l, layer, &dx));
-    return arrive(l, layer->name, layer->x, dx, false);
-}
-
 /* The backward pass of an addition: both inputs get the same gradient, and neither reader may
  * overwrite it. */
 static enum status backward_add(struct lowering *l, const struct layer *layer)
@@ -278,6 +271,7 @@ static enum status backward_reorder(struct lowering *l, const struct layer *laye
 static enum status backward_layer(struct lowering *l, const struct layer *layer)
 {
     struct op_desc d = {0};
+    int dx;
     switch (layer->kind) {
     case LAYER_CONV:
         return backward_weighted(l, layer, OP_CONV_BWD_WEIGHTS, OP_CONV_BWD_DATA);
@@ -286,7 +280,8 @@ static enum status backward_layer(struct lowering *l, const struct layer *layer)
     case LAYER_BN:
         return backward_bn(l, layer);
     case LAYER_RELU:
-        return backward_relu_alone(l, layer);
+        TRY(backward_relu(l, layer, &dx));
+        return arrive(l, layer->name, layer->x, dx, false);
     case LAYER_ADD:
         return backward_add(l, layer);
     case LAYER_MAXPOOL:
