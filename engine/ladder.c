@@ -25,7 +25,8 @@ static int remedy(enum ladder_failure kind)
     return without[kind];
 }
 
-int ladder_next(const struct ladder *l, enum ladder_failure kind)
+/* The rung to try when the current rung has failed; -1: no rung can help. */
+static int next_rung(const struct ladder *l, enum ladder_failure kind)
 {
     int without = remedy(kind);
     if (!l->applies || (l->rung & without))
@@ -67,7 +68,7 @@ enum status ladder_fall(struct ladder *l, enum ladder_failure kind, enum status 
     bool of_graphs = kind == FAILED_CAPTURE && (st == STATUS_UNSUPPORTED || st == STATUS_OOM);
     if (st != STATUS_LIBRARY && !of_graphs)
         return st;
-    int next = ladder_next(l, kind);
+    int next = next_rung(l, kind);
     if (next < 0)
         return ladder_explain(l, kind, st);
     struct ladder_fall *f = &l->fall[l->n_falls++];

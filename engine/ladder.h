@@ -56,9 +56,6 @@ struct ladder {
 void ladder_begin(struct ladder *l, bool applies, enum fuse fuse, enum fuse_choice choice,
                   bool graphs);
 
-/* The rung to try when the current rung has failed; -1: no rung can help. */
-int ladder_next(const struct ladder *l, enum ladder_failure kind);
-
 /* Moves to the next rung after failure `st`, which this thread's status message describes. Returns
  * STATUS_OK if the caller should try that rung. Otherwise returns `st`, because no device or
  * library failed, or because no rung is left. If no rung is left, the message names the flags that

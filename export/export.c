@@ -22,7 +22,16 @@ double export_started(const struct run *run)
     return end && *end == '\0' ? (double)timegm(&tm) : 0;
 }
 
-bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch)
+/* Iterates over the steps and epochs of a run in the order of time. An epoch follows its steps. */
+struct walk {
+    const struct run *run;
+    int64_t step, epoch; /* indices of the run's next step and next epoch */
+};
+
+/* Gets the next record, a step or an epoch, and sets the other pointer to NULL. Returns false at
+ * the end. */
+static bool walk_next(struct walk *w, const struct step_record **step,
+                      const struct epoch_record **epoch)
 {
     const struct run *run = w->run;
     bool steps_left = w->step < run->n_steps, epochs_left = w->epoch < run->n_epochs;

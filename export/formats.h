@@ -4,16 +4,6 @@
 #include "base/file.h"
 #include "export/export.h"
 
-/* Iterates over the steps and epochs of a run in the order of time. An epoch follows its steps. */
-struct walk {
-    const struct run *run;
-    int64_t step, epoch; /* indices of the run's next step and next epoch */
-};
-
-/* Gets the next record, a step or an epoch, and sets the other pointer to NULL. Returns false at
- * the end. */
-bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch);
-
 /* The name by which the output identifies a run. */
 const char *export_name(const struct export_options *o, const struct run *run);
 
