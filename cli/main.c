@@ -19,10 +19,8 @@ const struct cli_command *const cli_commands[] = {
 static int output_check(int code)
 {
     output_end();
-    enum status st = output_close();
-    int failed = cli_end(st);
-    bool stopped = code == status_exit_code(STATUS_USAGE) || code > 128;
-    return st == STATUS_OK || stopped ? code : failed;
+    int failed = cli_end(output_close());
+    return failed == 0 || code == status_exit_code(STATUS_USAGE) || code > 128 ? code : failed;
 }
 
 static const struct cli_command ampscale = {

@@ -19,7 +19,7 @@ static enum status fail(struct journal *j)
         j->error = errno ? errno : EIO;
     return status_fail(STATUS_IO, "cannot write '%s': %s", j->path,
                        j->error == ESTALE
-                           ? "another program removed or shortened it while it was written"
+                           ? "another program removed, moved or shortened it"
                            : strerror(j->error));
 }
 
@@ -68,7 +68,6 @@ enum status journal_open(struct journal *j, const char *path)
     if (st == STATUS_OK && (fstat(fd, &s) != 0 || !(j->stream = fdopen(fd, "a"))))
         st = fail(j);
     j->size = s.st_size;
-    j->counts_links = s.st_nlink > 0;
     if (st != STATUS_OK)
         close(fd);
     return st;
@@ -98,9 +97,9 @@ enum status journal_write_json(struct journal *j, json_t *value, size_t flags)
 enum status journal_flush(struct journal *j, bool durable)
 {
     struct stat s;
-    if (j->error || fflush(j->stream) != 0 || fstat(fileno(j->stream), &s) != 0)
+    if (j->error || fflush(j->stream) != 0)
         return fail(j);
-    if (s.st_size < j->size || (j->counts_links && s.st_nlink == 0)) {
+    if (stat(j->path, &s) != 0 ? errno == ENOENT : s.st_size < j->size) {
         errno = ESTALE;
         return fail(j);
     }

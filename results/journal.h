@@ -13,10 +13,9 @@
 #include <sys/types.h>
 
 struct journal {
-    FILE *stream;      /* NULL: not open */
-    int error;         /* errno of the first failed write; all later calls fail with this error */
-    off_t size;        /* bytes that the file has at least, after a flush */
-    bool counts_links; /* the file system counts the links of a file */
+    FILE *stream; /* NULL: not open */
+    int error;    /* errno of the first failed write; all later calls fail with this error */
+    off_t size;   /* bytes that the file has at least, after a flush */
     char path[4096];
 };
 

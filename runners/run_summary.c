@@ -242,11 +242,6 @@ enum status run_summary_finish(struct session *s)
     CHECK(summary_new(s, &summary));
     CHECK(record_sync(s->record));
     CHECK(run_load(s->dir, &run));
-    if (s->recorded && (run->n_steps == 0 || run->step[run->n_steps - 1].step + 1 != s->state.step))
-        CHECK(status_fail(STATUS_IO,
-                          "the record in '%s' does not end with step %" PRId64
-                          ": files of it were removed or changed while the run trained",
-                          s->dir, s->state.step - 1));
     if (s->ladder.applies)
         CHECK(json_put(summary, "ladder", ladder_json(&s->ladder)));
     if (s->scaled)

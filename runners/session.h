@@ -48,7 +48,6 @@ struct session {
     bool not_finite;
     bool agreed;             /* a failure now would be the same on all ranks; rank 0 reports it */
     struct record *record;   /* only on rank 0 */
-    bool recorded;           /* this attempt has recorded a step */
     struct on_save *on_save; /* --on-save; only on rank 0; NULL: none */
     int64_t flushes;         /* record_flushes at the last on_save_request */
     /* The record in which the communication thread writes why it ends the job. NULL while that

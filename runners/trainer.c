@@ -123,7 +123,6 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     count_times(s, index, &rec);
     if (session_leads(s)) {
         TRY(record_step(s->record, &rec));
-        s->recorded = true;
         TRY(session_saved_records(s, false));
     }
     if (s->expected)
