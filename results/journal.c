@@ -18,9 +18,8 @@ static enum status fail(struct journal *j)
     if (!j->error)
         j->error = errno ? errno : EIO;
     return status_fail(STATUS_IO, "cannot write '%s': %s", j->path,
-                       j->error == ESTALE
-                           ? "another program removed, moved or shortened it"
-                           : strerror(j->error));
+                       j->error == ESTALE ? "another program removed, moved or shortened it"
+                                          : strerror(j->error));
 }
 
 /* Whether the last `size` bytes of a file are complete JSON. */
