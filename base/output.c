@@ -32,8 +32,9 @@ static void drain(struct output *o)
         done += n > 0 ? (size_t)n : 0;
     }
     o->failed = n < 0 && errno != EAGAIN && errno != EINTR;
-    if (o->failed && (errno == EPIPE || errno == ECONNRESET || o->fd > STDERR_FILENO)) {
-        o->failed = false; /* the reader has gone */
+    if (o->failed &&
+        (errno == EPIPE || errno == ECONNRESET || errno == EBADF || o->fd > STDERR_FILENO)) {
+        o->failed = false; /* the reader has gone, or there was none */
         done = o->kept;
     }
     o->kept -= done;

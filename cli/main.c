@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "results/environment.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,19 @@ static void spin_limit(char **argv)
         execv("/proc/self/exe", argv);
 }
 
+/* Opens the standard streams that are closed, so that no file gets their numbers and then the
+ * output. Writes to them fail, as to a closed stream. */
+static void streams_open(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    streams_open();
     char name[] = "ampscale"; /* messages use this name, not the path of the program */
     if (argc == 0)
         return status_exit_code(STATUS_USAGE);

@@ -83,6 +83,17 @@ if [[ -c /dev/full ]]; then
     one_line "train >/dev/full" "cannot write"
 fi
 
+# A closed standard stream: its number is given to no other file, into which the output would go.
+for closed in "<&- >out" ">&-" "<&- >&-" ">&- 2>&-"; do
+    rm -rf closed
+    eval '"$program" train "${small[@]}" --steps 8 --epochs 1 --out closed '"$closed" || fail "train $closed: exit code $?"
+    ! grep -v '^{' closed/*.jsonl || fail "train $closed writes its output into the record"
+done
+code=0
+"$program" info 2>err >&- || code=$?
+((code == 1)) || fail "info >&-: exit code $code"
+one_line "info >&-" "cannot write the results to standard output: Bad file descriptor"
+
 # mpirun may lose SIGUSR1 while it starts. launch repeats it until a rank has acknowledged it.
 cat >deaf <<'END'
 #!/usr/bin/env bash
