@@ -12,8 +12,7 @@
 /* BAR_MAX: limit of the bar's columns; FIELDS_MAX: limit of the bytes of the fields next to it. */
 enum { BAR_MAX = 24, FIELDS_MAX = 256 };
 
-/* fileno does not know the streams of base/output.h. */
-static int descriptor(FILE *out)
+int bar_descriptor(FILE *out)
 {
     return out == stdout ? STDOUT_FILENO : out == stderr ? STDERR_FILENO : fileno(out);
 }
@@ -22,7 +21,7 @@ static int descriptor(FILE *out)
 static int terminal_columns(FILE *out)
 {
     struct winsize size;
-    bool known = ioctl(descriptor(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    bool known = ioctl(bar_descriptor(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return known ? size.ws_col : 80;
 }
 
@@ -86,7 +85,7 @@ void bar_left(double seconds, double share, char out[BAR_LEFT_SIZE])
 bool bar_redraws(FILE *out)
 {
     const char *kind = getenv("TERM");
-    return isatty(descriptor(out)) == 1 && kind && *kind && strcmp(kind, "dumb") != 0;
+    return isatty(bar_descriptor(out)) == 1 && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
 FILE *bar_stream(bool quiet)

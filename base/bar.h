@@ -22,6 +22,9 @@ struct bar {
  */
 bool bar_redraws(FILE *out);
 
+/* The descriptor of a stream; fileno does not know those of base/output.h. */
+int bar_descriptor(FILE *out);
+
 /* stderr if bar_redraws(stderr) and `quiet` is false, else NULL. */
 FILE *bar_stream(bool quiet);
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,26 +16,37 @@ enum { BUFFER_BYTES = 256 << 10, NOTICE_BYTES = 128, WAIT_MS = 20, WAITS_AFTER_S
 
 static struct output {
     FILE *before, *stream; /* NULL: not replaced */
-    int fd;
+    int fd, error;         /* error: errno of the last write, on a full disk for example; 0: none */
+    bool drops;
     size_t kept, dropped; /* numbers of bytes, the latter since the last notice */
-    bool failed;          /* the last write, on a full disk for example */
     char bytes[BUFFER_BYTES + NOTICE_BYTES];
 } outputs[2];
 
-/* Writes kept bytes until the reader takes no more. A pipe that is ready has space for PIPE_BUF. */
-static void drain(struct output *o)
+/* Whether a stop signal has arrived; one that is blocked waits for the command to read it. */
+static bool stopped(void)
+{
+    sigset_t set;
+    return stop_signal() || (sigpending(&set) == 0 &&
+                             (sigismember(&set, SIGINT) == 1 || sigismember(&set, SIGTERM) == 1 ||
+                              sigismember(&set, SIGHUP) == 1));
+}
+
+/* Writes kept bytes until the reader takes no more for `ms` milliseconds. A pipe that is ready has
+ * space for PIPE_BUF. A result that could not be written is not tried again. */
+static void drain(struct output *o, int ms)
 {
     struct pollfd p = {.fd = o->fd, .events = POLLOUT};
     size_t done = 0;
     ssize_t n = 0;
-    while (done < o->kept && n >= 0 && poll(&p, 1, 0) == 1) {
+    if (o->error && !o->drops)
+        return;
+    while (done < o->kept && n >= 0 && poll(&p, 1, ms) == 1) {
         n = write(o->fd, o->bytes + done, o->kept - done < PIPE_BUF ? o->kept - done : PIPE_BUF);
         done += n > 0 ? (size_t)n : 0;
     }
-    o->failed = n < 0 && errno != EAGAIN && errno != EINTR;
-    if (o->failed &&
-        (errno == EPIPE || errno == ECONNRESET || errno == EBADF || o->fd > STDERR_FILENO)) {
-        o->failed = false; /* the reader has gone, or there was none */
+    o->error = n < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
+    if (o->drops && o->error && (o->error == EPIPE || o->error == EBADF || o->fd > STDERR_FILENO)) {
+        o->error = 0; /* the reader has gone, or there was none */
         done = o->kept;
     }
     o->kept -= done;
@@ -50,13 +62,20 @@ static void drain(struct output *o)
 static ssize_t put(void *cookie, const char *bytes, size_t n)
 {
     struct output *o = cookie;
-    drain(o);
-    bool fits = o->dropped == 0 && n <= BUFFER_BYTES - o->kept;
-    if (fits)
-        memcpy(o->bytes + o->kept, bytes, n);
-    *(fits ? &o->kept : &o->dropped) += n;
-    drain(o);
-    return o->failed ? 0 : (ssize_t)n;
+    drain(o, 0);
+    for (size_t left = n; left > 0;) {
+        size_t space = o->dropped ? 0 : BUFFER_BYTES - o->kept, part = left < space ? left : space;
+        if (part < left && (o->drops || o->error || stopped())) {
+            o->dropped += left;
+            break;
+        }
+        memcpy(o->bytes + o->kept, bytes + n - left, part);
+        o->kept += part;
+        left -= part;
+        drain(o, left > 0 ? WAIT_MS : 0);
+    }
+    errno = o->error;
+    return o->error ? 0 : (ssize_t)n;
 }
 
 /* Opens a pipe or terminal again, with an O_NONBLOCK of its own; `fd` itself if it cannot. */
@@ -70,21 +89,23 @@ static int open_again(int fd)
     return again >= 0 ? again : fd;
 }
 
-static FILE *replace(struct output *o, FILE *before, int mode)
+static void begin(struct output *o, FILE **stream, int mode, bool drops)
 {
-    *o = (struct output){.before = before, .fd = open_again(fileno(before))};
-    o->stream = fopencookie(o, "w", (cookie_io_functions_t){.write = put});
-    if (!o->stream)
-        return before; /* its output may block */
-    fflush(before);
-    setvbuf(o->stream, NULL, mode, BUFSIZ);
-    return o->stream;
+    if (!o->stream && (o->stream = fopencookie(o, "w", (cookie_io_functions_t){.write = put}))) {
+        o->before = *stream;
+        fflush(o->before);
+        *stream = o->stream;
+    }
+    if (o->stream)
+        setvbuf(o->stream, NULL, mode, BUFSIZ);
+    o->fd = o->stream ? open_again(fileno(o->before)) : -1;
+    o->drops = drops;
 }
 
-void output_begin(void)
+void output_begin(bool drops)
 {
-    stdout = replace(&outputs[0], stdout, _IOLBF);
-    stderr = replace(&outputs[1], stderr, _IONBF);
+    begin(&outputs[0], &stdout, drops || isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, drops);
+    begin(&outputs[1], &stderr, _IONBF, drops);
 }
 
 bool output_drain(void)
@@ -93,22 +114,22 @@ bool output_drain(void)
     for (struct output *o = outputs; o < outputs + 2; o++)
         if (o->stream) {
             flockfile(o->stream);
-            drain(o);
-            waits = waits || (o->kept > 0 && !o->failed);
+            drain(o, 0);
+            waits = waits || (o->kept > 0 && !o->error);
             funlockfile(o->stream);
         }
     return waits;
 }
 
-void output_end(void)
+int output_end(void)
 {
+    struct output *o = outputs;
     fflush(stdout);
-    for (int left = WAITS_AFTER_STOP; left > 0 && output_drain(); left -= stop_signal() != 0)
+    for (int left = WAITS_AFTER_STOP; left > 0 && output_drain(); left -= stopped())
         poll(NULL, 0, WAIT_MS);
-    for (struct output *o = outputs; o < outputs + 2; o++)
-        if (o->stream) {
-            *(o == outputs ? &stdout : &stderr) = o->before;
-            if (ferror(o->stream))
-                fwrite(o->bytes, 1, o->kept, o->before);
-        }
+    if (o->stream && !o->drops && !o->error && o->kept + o->dropped > 0)
+        o->error = EINTR;
+    stdout = o->stream ? o->before : stdout;
+    stderr = o[1].stream ? o[1].before : stderr;
+    return o->stream && (!o->drops || ferror(o->stream)) ? o->error : 0;
 }

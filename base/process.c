@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_SECONDS = 10, TAIL_BYTES = 16384 };
+enum { KILL_SECONDS = 10, TAIL_BYTES = 16384, POLL_MS = 100 };
 
 enum status process_signals_open(struct process_signals *s)
 {
@@ -89,6 +89,8 @@ static void become(const struct process_config *c, int log, pid_t parent)
         _exit(PROCESS_NOT_STARTED);
     }
     setpgid(0, 0);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (c->signals)
         sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
@@ -130,20 +132,6 @@ bool process_any(const struct process *child, int n)
         if (child[i].pid != 0)
             return true;
     return false;
-}
-
-/* Milliseconds until the next stop request to a running child is due; -1: no request is
- * scheduled. */
-static int poll_ms(const struct process *child, int n)
-{
-    uint64_t now = clock_ns(), first = UINT64_MAX;
-    for (int i = 0; i < n; i++)
-        if (child[i].pid != 0 && child[i].due_ns != 0 && child[i].due_ns < first)
-            first = child[i].due_ns;
-    if (first == UINT64_MAX)
-        return -1;
-    uint64_t ms = first > now ? (first - now) / 1000000 + 1 : 0;
-    return ms < 1000000 ? (int)ms : 1000000;
 }
 
 /* Does to the running children what the signals to this process ask for, and sends a stop request
@@ -243,7 +231,7 @@ enum status process_wait(const struct process_signals *signals, struct process *
         }
         if (*which >= 0)
             return STATUS_OK;
-        poll(&p, 1, poll_ms(child, n));
+        poll(&p, 1, POLL_MS); /* another thread of this process may have taken the signal */
         press(child, n, process_signals_take(signals));
     }
 }

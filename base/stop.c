@@ -53,7 +53,6 @@ void stop_install(void)
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
     sigaddset(&a.sa_mask, SIGCONT); /* continues the process all the same, and stays pending */
     pthread_sigmask(SIG_BLOCK, &a.sa_mask, NULL);
 }

@@ -40,7 +40,7 @@ struct cli_command {
     } part[CLI_PARTS_MAX];
     void *config; /* configuration; a member whose row has no default must be initialised before the
                    * command line is read */
-    bool answers; /* whether it answers signals itself, so that its output must not block */
+    bool answers; /* whether it must answer signals while nobody reads its output (output_begin) */
     bool prints;  /* whether the command prints results on stdout; --output FILE then writes them to
                    * a file instead */
     /* A command has exactly one of the following members: */
@@ -82,8 +82,8 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
 
 /* Completes the output of the command. Flushes stdout. If something was printed, the output
  * replaces the file of --output, even if the command failed. STATUS_IO if the
- * output cannot be written. */
-MUST_CHECK enum status output_close(void);
+ * output cannot be written; `error`: the errno of an earlier attempt, or 0. */
+MUST_CHECK enum status output_close(int error);
 
 /* Prints "ampscale: <message>" on stderr for a failure and returns the exit code of `st`. Prints
  * nothing if the message is empty, because then another rank, or a report on stdout, has already

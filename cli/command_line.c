@@ -301,10 +301,10 @@ static enum status output_open(const char *path)
                                                            : atomic_file_fail(&output, errno);
 }
 
-enum status output_close(void)
+enum status output_close(int error)
 {
     struct stat s;
-    int error = stream_flush(stdout);
+    error = error ? error : stream_flush(stdout);
     if (error)
         return output.stream
                    ? atomic_file_fail(&output, error)
@@ -323,8 +323,8 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
     if (st == STATUS_OK && line.output && !line.shown)
         st = output_open(line.output);
     *exit_code = cli_end(st);
-    if (st == STATUS_OK && !line.shown && c->answers)
-        output_begin();
+    if (st == STATUS_OK && !line.shown)
+        output_begin(c->answers);
     command_line_free(&line);
     return st == STATUS_OK && !line.shown;
 }

@@ -1,10 +1,13 @@
 /* The entry point: lists the commands, and runs one. */
 #include "base/crash.h"
 #include "base/output.h"
+#include "base/stop.h"
 #include "cli/cli.h"
 #include "results/environment.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +22,10 @@ const struct cli_command *const cli_commands[] = {
  * that is an error, which takes the place of a verdict. */
 static int output_check(int code)
 {
-    output_end();
-    int failed = cli_end(output_close());
+    int error = output_end();
+    if (error == EINTR) /* a message could not be read either */
+        return stop_signal() ? 128 + stop_signal() : code;
+    int failed = cli_end(output_close(error));
     return failed == 0 || code == status_exit_code(STATUS_USAGE) || code > 128 ? code : failed;
 }
 
@@ -44,13 +49,9 @@ static int run(int argc, char **argv)
     return cli_run(&ampscale, argc, argv);
 }
 
-/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP. An idle thread
- * spins for milliseconds before it sleeps, and takes processor time from the workers of the loader.
- * If another process is busy on the same machine, every barrier costs a time slice: training of
- * small networks was measured to be three times slower. A restart is necessary, because the library
- * reads the environment when it is loaded, before main(). Returns if the restart fails, or if the
- * environment already sets the spin time or the wait policy. The user or an earlier restart has
- * then set it. */
+/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP, which reads the
+ * environment before main(): an idle thread spins for milliseconds and takes time from the loader's
+ * workers. Returns if the restart fails, or if the user or an earlier restart has set the time. */
 static void spin_limit(char **argv)
 {
     static const char *const said[] = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME"};
@@ -82,6 +83,8 @@ int main(int argc, char **argv)
         strcmp(argv[1], cmd_record.name) != 0) /* its command gets the user's environment */
         spin_limit(argv);
     crash_report();
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails, as on a full disk */
+    output_begin(false);
     argv[0] = name;
     return output_check(run(argc, argv));
 }

@@ -164,7 +164,6 @@ static enum status run_command(char *const *argv, const char *log, struct proces
         &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
-    process_signals_close(&signals); /* a signal ends this process although nobody reads stdout */
     pthread_join(thread, NULL);
 done:
     if (copy.log >= 0)

@@ -306,9 +306,10 @@ static enum status job_result(struct job *j, int *exit_code)
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
     if (failed && j->full)
-        text_print(stderr,
-                   "ampscale: mpirun has no space for its session files, which are in TMPDIR "
-                   "or '/tmp': free some space, or set TMPDIR");
+        text_print(
+            stderr,
+            "ampscale: mpirun has no space for its session files in TMPDIR or '/tmp', or too "
+            "few file descriptors: free some space, or raise 'ulimit -n'");
     if (failed && !stop_signal() && j->failures == 0)
         return fail_unreported(j, exit_code);
     if (j->blamed >= 0)

@@ -166,6 +166,9 @@ static void become(const struct spawn *c, pid_t parent)
     sigset_t none;
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    signal(SIGUSR1, SIG_IGN); /* forgets one that was for the supervisor */
+    signal(SIGUSR1, SIG_DFL);
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (in >= 0 && setsid() > 0 && prctl(PR_SET_PDEATHSIG, c->death_signal) == 0 &&
         getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(c->out, STDOUT_FILENO) >= 0 &&
@@ -278,7 +281,7 @@ static void write_report(struct supervisor *s)
     char line[REPORT_MAX];
     report_write(&s->report, line);
     fputs(line, stderr);
-    s->reported = s->report.end < REPORT_STARTED;
+    s->reported = s->reported || s->report.end < REPORT_STARTED;
     if (s->reported)
         dprintf(s->log, "%s", line);
 }

@@ -432,8 +432,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
     } else {
         st = train(&s);
         if (st == STATUS_IO && s.record && dir_has(s.dir, CHECKPOINT_NAME))
-            st = status_fail(st, "%s; remove the cause and resume with --resume auto",
-                             status_message());
+            st = status_fail(st, "%s; then resume with --resume auto", status_message());
         CHECK(st);
     }
     CHECK(run_summary_finish(&s));

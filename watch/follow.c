@@ -79,7 +79,7 @@ static void screen_size(const struct screen *s, int *width, int *height)
     struct winsize size;
     *width = 80;
     *height = 0;
-    if (!s->terminal || ioctl(fileno(s->out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    if (!s->terminal || ioctl(bar_descriptor(s->out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
         return;
     *width = size.ws_col;
     *height = size.ws_row;

@@ -173,7 +173,7 @@ says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks
 # Open MPI has no space for its session files: the ranks end in MPI_Init, with a last line that
 # gives no reason. A job that succeeds without these files has no such message.
 full='[vm:7] PMIX ERROR: OUT-OF-RESOURCE in file ../../dstore_segment.c at line 208'
-hint="ampscale: mpirun has no space for its session files, which are in TMPDIR or '/tmp': free some space, or set TMPDIR"
+hint="ampscale: mpirun has no space for its session files in TMPDIR or '/tmp', or too few file descriptors: free some space, or raise 'ulimit -n'"
 started 1 "echo '$full' >&2; echo '$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c' >&2; exit 1" -- info
 says "$alone 1: [vm:8] PMIX ERROR: ERROR in file ../../gds.c" "$hint"
 started 1 "echo '$full' >&2; exit 1" -- info

@@ -83,6 +83,28 @@ if [[ -c /dev/full ]]; then
     one_line "train >/dev/full" "cannot write"
 fi
 
+# Every other command that answers signals itself: one that finds nobody who reads stops as well. A
+# reader that is only late gets every byte.
+mkfifo unread
+sleep 1000 <>unread &
+reader=$!
+for command in "record --out recorded -- seq 10000000" "selftest --operations --every 40 -v" "watch same"; do
+    read -ra words <<<"$command"
+    head -c 1000000 /dev/zero >unread 2>/dev/null & # more than a pipe holds: it is full from now on
+    filler=$!
+    await 30 grep -q '^State:[[:space:]]*S' /proc/$filler/status
+    output=unread output_err=err starts "unread-${words[0]}" "${words[@]}"
+    sleep 1
+    again TERM
+    await 60 again TERM
+    wait "$job" 2>/dev/null
+    kill $filler && wait $filler 2>/dev/null
+    none_left "unread-${words[0]}"
+done
+kill $reader
+"$program" record --out late -- seq 200000 2>err </dev/null | { sleep 2 && cat >late.out; }
+seq 200000 | cmp - late.out || fail "a late reader does not get the whole output"
+
 # A closed standard stream: its number is given to no other file, into which the output would go.
 for closed in "<&- >out" ">&-" "<&- >&-" ">&- 2>&-"; do
     rm -rf closed
