@@ -69,42 +69,32 @@ static const char *split(const char *path, char dir[4096])
     return strrchr(path, '/') + 1;
 }
 
-/* A kind of temporary files or folders. Their names are "<name><mark><n characters of `of`>". */
-struct temporary {
-    const char *mark;
-    size_t n;
-    const char *of;
-    int flags; /* of open */
-};
+/* No other program makes names with this mark and TEMPORARY_DIGITS hexadecimal digits behind it, so
+ * that no file or folder of the user is taken for a temporary one. */
+static const char temporary_mark[] = ".ampscale-tmp.";
+enum { TEMPORARY_DIGITS = 16, MARK = sizeof temporary_mark - 1 };
 
-/* No other program makes such names, so that no file of the user is taken for a temporary one. */
-static const struct temporary temporary_file = {".ampscale-tmp.", 16, "0123456789abcdef", O_RDWR};
-
-/* The names of mkdtemp. */
-static const struct temporary temporary_folder = {
-    "-", 6, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    O_RDONLY | O_DIRECTORY};
-
-static bool is_temporary(const char *entry, const struct temporary *t, const char *name)
+static bool is_temporary(const char *entry, const char *name)
 {
-    size_t length = strlen(entry), end = strlen(t->mark) + t->n;
-    return length > end && strncmp(entry + length - end, t->mark, strlen(t->mark)) == 0 &&
-           strspn(entry + length - t->n, t->of) == t->n &&
-           (!name || (strlen(name) == length - end && strncmp(entry, name, length - end) == 0));
+    size_t length = strlen(entry), n = name ? strlen(name) : length - MARK - TEMPORARY_DIGITS;
+    return length > MARK + TEMPORARY_DIGITS && length == n + MARK + TEMPORARY_DIGITS &&
+           memcmp(entry + n, temporary_mark, MARK) == 0 && (!name || memcmp(entry, name, n) == 0) &&
+           strspn(entry + n + MARK, "0123456789abcdef") == TEMPORARY_DIGITS;
 }
 
-/* Removes the files or folders of the kind `t`, of `name` or (NULL) of all names, that no process
- * has locked: killed processes have left them. Folders must belong to this user. */
-static void sweep(const char *parent, const struct temporary *t, const char *name)
+/* Removes the temporary files, or, with O_DIRECTORY as `kind`, folders of `name` or (NULL) of all
+ * names that no process has locked: killed processes have left them. Folders must belong to this
+ * user. */
+static void sweep(const char *parent, int kind, const char *name)
 {
     struct stat s;
     char path[4096];
     DIR *d = opendir(parent);
     const struct dirent *e;
     while (d && (e = readdir(d))) {
-        if (!is_temporary(e->d_name, t, name))
+        if (!is_temporary(e->d_name, name))
             continue;
-        int fd = openat(dirfd(d), e->d_name, t->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int fd = openat(dirfd(d), e->d_name, kind | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0)
             continue;
         if (fstat(fd, &s) == 0 &&
@@ -128,14 +118,12 @@ enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, c
 {
     enum { TRIES = 100 };
     struct stat s;
-    char path[sizeof d->path];
-    sweep(parent, &temporary_folder, name);
+    char base[sizeof d->path], path[sizeof d->path];
+    TRY(path_format(base, sizeof base, "%s/%s", parent, name));
+    sweep(parent, O_RDONLY | O_DIRECTORY, name);
     for (int i = 0;; i++) {
-        if (snprintf(path, sizeof path, "%s/%s-XXXXXX", parent, name) >= (int)sizeof path)
-            return status_fail(STATUS_IO,
-                               "cannot make a folder in '%s': its path is too long; set TMPDIR",
-                               parent);
-        if (!mkdtemp(path))
+        TRY(path_temporary(base, path, sizeof path));
+        if (mkdir(path, 0700) != 0)
             return status_fail(STATUS_IO, "cannot make a folder in '%s': %s; set TMPDIR", parent,
                                strerror(errno));
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -203,12 +191,12 @@ enum status path_temporary(const char *path, char *out, size_t size)
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
         return status_fail(STATUS_IO, "cannot choose the name of a temporary file for '%s': %s",
                            path, strerror(errno));
-    return path_format(out, size, "%s%s%016" PRIx64, path, temporary_file.mark, name);
+    return path_format(out, size, "%s%s%016" PRIx64, path, temporary_mark, name);
 }
 
 void atomic_file_sweep(const char *dir)
 {
-    sweep(dir, &temporary_file, NULL);
+    sweep(dir, O_RDWR, NULL);
 }
 
 enum status atomic_file_fail(struct atomic_file *f, int error)
@@ -241,7 +229,7 @@ static enum status open_temporary(struct atomic_file *f)
 {
     enum { TRIES = 100 };
     char dir[4096];
-    sweep(dir, &temporary_file, split(f->target, dir));
+    sweep(dir, O_RDWR, split(f->target, dir));
     bool old = lstat(f->target, &f->old) == 0 && S_ISREG(f->old.st_mode);
     if (!old)
         f->old.st_mode = 0;
@@ -308,12 +296,13 @@ enum status output_file_open(struct atomic_file *f, const char *path)
     TRY(output_find(path, f->target, &direct));
     if (!direct)
         return open_temporary(f);
-    int fd = open(f->target, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO &&
-        (sscanf(f->target, "/proc/self/fd/%d", &n) == 1 ||
-         sscanf(f->target, "/dev/fd/%d", &n) == 1))
-        fd = fcntl(n, F_DUPFD_CLOEXEC, 0); /* a socket, which cannot be opened */
-    return open_stream(f, fd);
+    fflush(stdout);
+    /* A descriptor of this process is used itself: a socket cannot be opened, and what others have
+     * written to a file must stay. */
+    bool own =
+        sscanf(f->target, "/proc/self/fd/%d", &n) == 1 || sscanf(f->target, "/dev/fd/%d", &n) == 1;
+    return open_stream(f, own ? fcntl(n, F_DUPFD_CLOEXEC, 0)
+                              : open(f->target, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC));
 }
 
 enum status log_open(const char *path, int flags, int *fd)

@@ -21,9 +21,9 @@ struct temporary_dir {
     int held;        /* descriptor that keeps the folder locked; -1: none */
 };
 
-/* Creates the folder "<name>-123abc" in TMPDIR, or in `otherwise` if TMPDIR is not set; the last
- * six characters are unpredictable. First removes the folders with such names that killed processes
- * have left: those that belong to this user and that no process has locked. */
+/* Creates a folder with the name that path_temporary makes of `name`, in TMPDIR, or in `otherwise`
+ * if TMPDIR is not set. First removes the folders with such names that killed processes have left:
+ * those that belong to this user and that no process has locked. */
 MUST_CHECK enum status temporary_dir_make(struct temporary_dir *d, const char *otherwise,
                                           const char *name);
 

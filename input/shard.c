@@ -170,7 +170,8 @@ static enum status pair_all(struct shard *s, int fd)
         s->entry[i].stem = (size_t)(strrchr(s->entry[i].name, '.') - s->entry[i].name);
         name += (int64_t)strlen(s->entry[i].name) + 1;
     }
-    qsort(s->entry, (size_t)total, sizeof *s->entry, by_stem);
+    if (total > 0)
+        qsort(s->entry, (size_t)total, sizeof *s->entry, by_stem);
     s->n = 0;
     for (int64_t i = 0; i < total; i = end) {
         const struct entry *e = &s->entry[i];

@@ -107,12 +107,12 @@ static enum status encode(struct encoder *e, const struct look *look)
 }
 
 /* Writes a file with a temporary name, then renames it: if the run is killed, the incomplete file
- * does not have the name of an image, and the next run overwrites it. */
+ * does not have the name of an image, and the next run removes it. */
 static enum status write_image(const char *path, const void *bytes, size_t size)
 {
     char part[4096];
-    TRY(path_format(part, sizeof part, "%s.part", path));
-    FILE *f = fopen(part, "wb");
+    TRY(path_temporary(path, part, sizeof part));
+    FILE *f = fopen(part, "wbxe");
     bool bad = !f || fwrite(bytes, 1, size, f) != size;
     bad = (f && fclose(f) != 0) || bad;
     if (!bad && rename(part, path) == 0)
@@ -292,10 +292,11 @@ enum status synth_write(const struct synth_config *c)
     TRY(write_manifest(c, false));
     char folder[4096];
     for (int label = 0; label < c->classes; label++) {
-        TRY(class_folder(c, false, label, folder, sizeof folder));
-        TRY(dir_make(folder));
-        TRY(class_folder(c, true, label, folder, sizeof folder));
-        TRY(dir_make(folder));
+        for (int val = 0; val < 2; val++) {
+            TRY(class_folder(c, val, label, folder, sizeof folder));
+            TRY(dir_make(folder));
+            atomic_file_sweep(folder);
+        }
     }
     struct synth_config shared = *c;
     struct worker_job job = {

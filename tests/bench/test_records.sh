@@ -172,14 +172,14 @@ ended() {
     "$program" bench input --size 40 --image-size 32 -b 5 --threads 2 "${@:3}" >out 2>err &
     local pid=$!
     for ((i = 0; i < 600; i++)); do
-        grep -qs "$needle" ampscale-input-*/dataset.json && break
+        grep -qs "$needle" ampscale-input.*/dataset.json && break
         sleep 0.05
     done
     kill "-$signal" "$pid" || fail "the measurement ended before the signal (waited for $needle): $(<err)"
     code=0
     wait "$pid" || code=$?
     ((code == 128 + $(kill -l "$signal"))) && [[ $(<err) == *"interrupted by SIG$signal"* ]] || fail "$signal: exited with $code: $(<err)"
-    [[ -z $(find . -name 'ampscale-input-*') ]] || fail "$signal: the generated images are still there"
+    [[ -z $(find . -name 'ampscale-input.*') ]] || fail "$signal: the generated images are still there"
 }
 ended TERM '"complete": false' --images 1000000
 ended INT '"complete": true' --images 16 -w 100000

@@ -152,7 +152,7 @@ END
         # The folder of the ranks' shared memory stays while they run, even if another job begins.
         # After all processes of the job were killed, the next job removes it.
         shm=$(tr '\0' '\n' <"/proc/$(pgrep -P "$pid")/environ" | sed -n 's/^OMPI_MCA_btl_vader_backing_directory=//p')
-        [[ $shm == /dev/shm/ampscale-mpi-* && -n $(ls -A "$shm") ]] || fail "$mpirun: the folder '$shm' in /dev/shm is empty"
+        [[ $shm == /dev/shm/ampscale-mpi.* && -n $(ls -A "$shm") ]] || fail "$mpirun: the folder '$shm' in /dev/shm is empty"
         "$program" launch --mpirun "$mpirun" --nproc 1 --log-dir beside -- info --list >/dev/null 2>&1 </dev/null
         [[ -n $(ls -A "$shm") ]] || fail "$mpirun: another job has removed '$shm'"
         # shellcheck disable=SC2046

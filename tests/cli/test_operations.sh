@@ -74,7 +74,7 @@ counts "a hang" late=1 crashed=0
 # A signal ends all processes. The results before the signal are printed, and no folder remains.
 "$program" "${few[@]}" --inject hang="$number" --json >out 2>err &
 job=$!
-hangs() { grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; }
+hangs() { grep -qs "^at *$number " "$TMPDIR"/ampscale-operations.*/*.log; }
 await 60 hangs
 kill -TERM $job
 code=0
@@ -94,7 +94,7 @@ if ((code == 99)) || grep -q '^unshare:' err; then
     echo "a full disk was not tested, because this user may not mount a disk"
 else
     ((code == 5)) || fail "on a full disk, the exit code is $code: $(cat err)"
-    says "cannot write '$scratch/disk/ampscale-operations-"
+    says "cannot write '$scratch/disk/ampscale-operations."
     says 'No space left on device'
     ! grep -q 'crashed: [1-9]' out err || fail "a full disk counts as a crash: $(cat out err)"
 fi

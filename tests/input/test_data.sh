@@ -85,8 +85,12 @@ one_line "data scan" "accuracy says nothing"
 ) || fail "the test of a full disk failed"
 expect 5 data scan "$scratch/full"
 grep -q "was interrupted" "$scratch/out" || fail "an incomplete set is not reported"
-touch "$(find "$scratch/full/train" -type f | head -n 1).part" # of a killed process
+touch "$(find "$scratch/full/train" -type f | head -n 1).ampscale-tmp.0123456789abcdef" # of a killed process
+own=$(find "$scratch/full/train" -mindepth 1 -type d | head -n 1)/mine.JPEG.part
+echo mine >"$own"
 expect 0 data synth --out "$scratch/full" --classes 2 --train 2 --val 1
 expect 0 data synth --out "$scratch/whole" --classes 2 --train 2 --val 1
+[[ $(<"$own") == mine ]] || fail "a file of the user was changed"
+rm "$own"
 diff -r "$scratch/full" "$scratch/whole" || fail "an incomplete set was not completed"
 finish
