@@ -63,21 +63,12 @@ int fd_lock(int fd, int wait_s)
     return 0;
 }
 
-static int wait_for_lock(int fd)
-{
-    int failed;
-    do
-        failed = flock(fd, LOCK_EX);
-    while (failed && errno == EINTR);
-    return failed;
-}
-
 enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
 {
     *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0)
         return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
-    if ((who ? fd_lock(*fd, wait_s) : wait_for_lock(*fd)) == 0)
+    if (fd_lock(*fd, wait_s) == 0)
         return STATUS_OK;
     bool held = errno == EWOULDBLOCK;
     const char *why = strerror(errno);

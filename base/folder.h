@@ -18,10 +18,9 @@ MUST_CHECK enum status dir_list(const char *dir, const char *suffix, struct word
  * other process still has the lock. */
 MUST_CHECK int fd_lock(int fd, int wait_s);
 
-/* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock and
- * `who` is NULL, the call waits. If `who` is not NULL, it waits for at most `wait_s` seconds, and
- * then fails with STATUS_IO and a message that another `who` is using the folder. *fd is -1 after a
- * failure. */
+/* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock
+ * after `wait_s` seconds, fails with STATUS_IO and a message that another `who` is using the
+ * folder. *fd is -1 after a failure. */
 MUST_CHECK enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd);
 
 /* Removes a file. If there is no such file, does nothing. */

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1 };
+enum { SCHEMA = 1, WAIT_SECONDS = 600 };
 
 #define STEPS_MAX 9007199254740992 /* 2^53 */
 
@@ -195,7 +195,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     enum status st, closed;
     CHECK(path_of(dir, path));
     CHECK(dir_make(dir));
-    CHECK(dir_lock(dir, NULL, 0, &fd));
+    CHECK(dir_lock(dir, "ampscale compare", WAIT_SECONDS, &fd));
     if (path_exists(path))
         CHECK(history_load(dir, &before));
     CHECK(journal_open(&j, path));

@@ -2,11 +2,13 @@
 #include "plots/sources.h"
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 #include "plots/study_panels.h"
 #include "results/outcome.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Returns whether the path is a record. A record is a file, but a run is a folder. */
 static bool is_record(const char *path)
@@ -229,13 +231,16 @@ static enum status choose_out(const struct plot_sources *c, char out[4096])
 enum status plot_sources(const struct plot_sources *c)
 {
     char out[4096];
+    int lock;
     TRY(check(c));
     TRY(choose_out(c, out));
-    if (is_study(c->dir[0]))
-        return draw_study(c, out);
-    if (c->n == 1 && is_published(c->dir[0]))
-        return plot_published(c->dir[0], out, &c->options);
-    if (c->n == 1 && is_record(c->dir[0]))
-        return plot_record(c->dir[0], out, &c->options);
-    return draw_runs(c, out);
+    TRY(dir_make(out));
+    TRY(dir_lock(out, "ampscale plot", 0, &lock));
+    enum status st = is_study(c->dir[0]) ? draw_study(c, out)
+                     : c->n == 1 && is_published(c->dir[0])
+                         ? plot_published(c->dir[0], out, &c->options)
+                     : c->n == 1 && is_record(c->dir[0]) ? plot_record(c->dir[0], out, &c->options)
+                                                         : draw_runs(c, out);
+    close(lock);
+    return st;
 }

@@ -360,6 +360,7 @@ enum status plot_study(const struct analysis *a, const struct published_series *
     CHECK(lines_of(&lines, a, published, n));
     if (a)
         CHECK(study_lines_add_cells(&curves, a));
+    CHECK(figure_remove(&(struct figure){.name = "accuracy"}, out)); /* of earlier versions */
     say_left_out(&lines, &curves, a, options->left_out);
     CHECK(lines_make(&d, &lines, &curves, out, &any));
     CHECK(cells_make(&d, out, &any));

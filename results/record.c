@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "results/environment.h"
 #include "results/journal.h"
 #include "results/outcome.h"
@@ -220,6 +221,10 @@ static enum status record_continue(struct record *r, const struct run_info *info
     r->attempt = run->resumes + 1;
     if (run->n_telemetry)
         r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
+    if ((run->n_steps ? run->step[run->n_steps - 1].step + 1 : 0) < step ||
+        (run->n_epochs ? run->epoch[run->n_epochs - 1].epoch + 1 : 0) < epoch)
+        text_print(stderr, "ampscale: warning: the record in '%s' lacks rows before the checkpoint",
+                   r->dir);
     run_free(run);
     TRY(journals_open(r));
     char file[64];

@@ -83,6 +83,15 @@ for how in removed emptied moved; do
     [[ ! -e $how/summary.json ]] || fail "a journal that is $how: there is a summary"
 done
 
+# A run whose rows were lost continues from its checkpoint, with a warning.
+expect 0 train "${net[@]}" "${few[@]}" --epochs 2 --out lost
+rm lost/epochs.jsonl
+expect 0 train "${net[@]}" "${few[@]}" --epochs 3 --out lost --resume auto
+grep -q "^ampscale: warning: the record in 'lost' lacks rows before the checkpoint" err || fail "lost rows are not reported: $(<err)"
+expect 0 train "${net[@]}" "${few[@]}" --epochs 2 --out kept
+expect 0 train "${net[@]}" "${few[@]}" --epochs 3 --out kept --resume auto
+! grep warning err || fail "a whole record is reported"
+
 # A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
 pid=$!

@@ -109,7 +109,7 @@ expect 2 info --list --arch resnet8 -o kept
 
 # full_disk ARGS...: runs the program with a limit on the size of files, which acts as a full disk.
 full_disk() {
-    (trap '' XFSZ && ulimit -f 0 && exec "$program" "$@") 2>&1 >/dev/null </dev/null | cat >err
+    (ulimit -f 0 && exec "$program" "$@") 2>&1 >/dev/null </dev/null | cat >err
     code=${PIPESTATUS[0]}
 }
 
@@ -157,8 +157,8 @@ if [[ -w /dev/full ]]; then
     ((code == 1)) || fail "a regression on a full standard output: the exit code is $code"
     one_line "a full standard output" "cannot write the results to standard output: No space left on device"
 fi
-"$program" info -o /dev/stdout >opened 2>err </dev/null
-cmp -s linked opened || fail "/dev/stdout, a file: $(<err)"
+{ echo before && "$program" info -o /dev/stdout 2>err </dev/null && echo after; } >opened
+{ echo before && cat linked && echo after; } | cmp -s - opened || fail "/dev/stdout, a file to which others write: $(<opened)"
 "$program" info -o /dev/stdout 2>err </dev/null | cmp -s linked || fail "/dev/stdout, a pipe: $(<err)"
 python3 -c 'import socket, subprocess, sys
 a, b = socket.socketpair()
@@ -166,6 +166,11 @@ subprocess.run(sys.argv[1:] + ["/dev/fd/%d" % b.fileno()], pass_fds=[b.fileno()]
 b.close()
 open("opened", "wb").write(b"".join(iter(lambda: a.recv(65536), b"")))' "$program" info -o && cmp -s linked opened ||
     fail "a socket was not written to"
+
+# A second process that draws into the same folder ends with a clear line.
+mkdir -p drawn
+flock drawn "$program" plot base/r1 --out drawn >out 2>err && fail "two processes draw into one folder"
+one_line "two processes draw into one folder" "another 'ampscale plot' is using 'drawn'; wait until it has finished"
 
 # A second process that makes a data set in the same folder ends with a clear line. The first one is
 # halted meanwhile. After its end, the folder can be used again.
