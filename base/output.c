@@ -58,7 +58,6 @@ static void drain(struct output *o, int ms)
     }
 }
 
-/* Streams pass whole lines, or what was flushed. */
 static ssize_t put(void *cookie, const char *bytes, size_t n)
 {
     struct output *o = cookie;

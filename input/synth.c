@@ -106,8 +106,8 @@ static enum status encode(struct encoder *e, const struct look *look)
     return st;
 }
 
-/* Writes a file with a temporary name, then renames it: if the run is killed, the incomplete file
- * does not have the name of an image, and the next run removes it. */
+/* Writes a file by a temporary name, which is no image; the next run removes that of a killed one.
+ */
 static enum status write_image(const char *path, const void *bytes, size_t size)
 {
     char part[4096];

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ESTALE also stands for a journal that is not in its place any more. */
 static enum status fail(struct journal *j)
 {
     if (!j->error)
