@@ -96,6 +96,15 @@ static void write_run(const char *dir)
     }
 }
 
+static void add_known(struct fixture *f)
+{
+    char dir[SCRATCH_MAX + 8];
+    snprintf(dir, sizeof dir, "%s/run", f->dir);
+    expect_ok(dir_make(dir));
+    write_run(dir);
+    f->run[f->n++] = run_rig_load(dir);
+}
+
 static void test_runs(void **state)
 {
     static const struct row rows[] = {
@@ -126,11 +135,7 @@ static void test_runs(void **state)
          "0 0 10 30 130 330 380 420 500\n1 0 10 30 130 330 380 410 500\n\n\n0 0 a\n1 1 b\n"},
     };
     struct fixture *f = *state;
-    char dir[SCRATCH_MAX + 8];
-    snprintf(dir, sizeof dir, "%s/run", f->dir);
-    expect_ok(dir_make(dir));
-    write_run(dir);
-    f->run[f->n++] = run_rig_load(dir);
+    add_known(f);
     write_tables(f);
     expect_rows(f->out, rows, COUNT(rows));
 }
@@ -144,11 +149,7 @@ static void test_steps(void **state)
                                       {"loss-01", "4 3 2.25\n8 4 3.25\n"},
                                       {"top5_val-01", "4 nan 91\n"}};
     struct fixture *f = *state;
-    char dir[SCRATCH_MAX + 8];
-    snprintf(dir, sizeof dir, "%s/run", f->dir);
-    expect_ok(dir_make(dir));
-    write_run(dir);
-    f->run[f->n++] = run_rig_load(dir);
+    add_known(f);
     f->run[0]->n_epochs = 2;
     write_tables(f);
     expect_rows(f->out, rows, COUNT(rows));
