@@ -94,8 +94,6 @@ struct backend {
     enum status (*peer_open)(struct device *dev, struct device *other, bool *direct);
 
     enum status (*stream_open)(struct device *dev, struct stream **s);
-    /* A stream of the highest priority, for communication. */
-    enum status (*stream_open_urgent)(struct device *dev, struct stream **s);
     void (*stream_close)(struct stream *s);
     enum status (*stream_sync)(struct stream *s);
 

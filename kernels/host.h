@@ -24,8 +24,8 @@ double host_event_seconds(const struct event *from, const struct event *to);
 #define HOST_BACKEND_MEMBERS                                                                       \
     .alloc = host_alloc, .free = host_free, .alloc_host = host_alloc, .free_host = host_free,      \
     .upload = host_copy, .download = host_copy, .copy = host_copy, .zero = host_zero,              \
-    .stream_open = host_stream_open, .stream_open_urgent = host_stream_open,                       \
-    .stream_close = host_stream_close, .stream_sync = host_stream_sync,                            \
-    .event_open = host_event_open, .event_close = host_event_close,                                \
-    .event_record = host_event_record, .event_seconds = host_event_seconds,                        \
-    .stream_wait = host_stream_wait, .event_wait = host_event_wait
+    .stream_open = host_stream_open, .stream_close = host_stream_close,                            \
+    .stream_sync = host_stream_sync, .event_open = host_event_open,                                \
+    .event_close = host_event_close, .event_record = host_event_record,                            \
+    .event_seconds = host_event_seconds, .stream_wait = host_stream_wait,                          \
+    .event_wait = host_event_wait

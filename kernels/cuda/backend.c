@@ -54,7 +54,6 @@ static const struct backend backend_cuda = {
     .zero = cuda_zero,
     .peer_open = cuda_peer_open,
     .stream_open = cuda_stream_open,
-    .stream_open_urgent = cuda_stream_open_urgent,
     .stream_close = cuda_stream_close,
     .stream_sync = cuda_stream_sync,
     .event_open = cuda_event_open,

@@ -133,7 +133,7 @@ static struct backend backend_of(const struct backend *cuda)
     b.download = download_nothing;
     b.zero = zero_nothing;
     b.peer_open = NULL;
-    b.stream_open = b.stream_open_urgent = open_stream;
+    b.stream_open = open_stream;
     b.stream_close = host_stream_close;
     b.stream_sync = host_stream_sync;
     b.event_open = open_event;

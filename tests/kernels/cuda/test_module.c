@@ -92,7 +92,7 @@ static void events_order_streams(void **state)
     struct stream *other;
     struct event *sent, *added;
     struct op_plan *plan = doubling(k);
-    expect_ok(k->b->stream_open_urgent(k->dev, &other));
+    expect_ok(k->b->stream_open(k->dev, &other));
     expect_ok(k->b->event_open(k->dev, &sent));
     expect_ok(k->b->event_open(k->dev, &added));
     for (int i = 0; i < N; i++)
