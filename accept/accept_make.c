@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/stats.h"
 
 #include <math.h>
@@ -146,11 +147,9 @@ static enum status make_text(const struct source *s, const char *check, const ch
     const char *text = common_text(s, check, metric);
     if (!text || !*text || strpbrk(text, "*?|") || !json_is_true(json_object_get(limit, "same")))
         return STATUS_OK;
-    json_t *own = json_pack("{s:b, s:s, s:s}", "same", 1, "matches", text, "source",
-                            "the value of every repeat on every node");
-    if (json_object_set_new(limits, metric, own) != 0)
-        return status_fail(STATUS_OOM, "no memory for a spec");
-    return STATUS_OK;
+    return json_put(limits, metric,
+                    json_pack("{s:b, s:s, s:s}", "same", 1, "matches", text, "source",
+                              "the value of every repeat on every node"));
 }
 
 /* Sets the limit of one metric, if accept_make_limit finds a baseline. */
@@ -176,8 +175,7 @@ static enum status make_number(const struct source *s, const char *check, const 
             fprintf(s->said,
                     "%s.%s: %d values are too few, %d are needed; the limits are twice as wide\n",
                     check, metric, made.n, MAKE_ENOUGH);
-        if (json_object_set_new(limits, metric, limit_json(&made, like)) != 0)
-            st = status_fail(STATUS_OOM, "no memory for a spec");
+        st = json_put(limits, metric, limit_json(&made, like));
     }
     free(x);
     return st;

@@ -262,8 +262,7 @@ static enum status set_spec_device(json_t *root, const char *device)
 {
     if (!device || !json_is_object(root))
         return STATUS_OK;
-    if (json_object_set_new(root, "device", json_string(device)) != 0)
-        return status_fail(STATUS_OOM, "no memory for a spec");
+    TRY(json_put(root, "device", json_string(device)));
     json_object_del(root, "devices");
     return STATUS_OK;
 }

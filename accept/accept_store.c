@@ -68,8 +68,7 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     }
     if (st == STATUS_OK)
         fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
-    if (st == STATUS_OK)
-        st = keep_spec(spec, store, resume);
+    st = st == STATUS_OK ? keep_spec(spec, store, resume) : st;
     if (st == STATUS_OK)
         st = file_remove(verdict); /* this verdict is from an earlier test suite */
     if (st != STATUS_OK)
@@ -79,9 +78,7 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
 
 void accept_store_close(struct accept_store *store)
 {
-    if (store->lock >= 0)
-        close(store->lock);
-    store->lock = -1;
+    fd_close(&store->lock);
 }
 
 static enum status result_path(const struct accept_store *store, const char *check, bool whole,

@@ -225,8 +225,7 @@ static enum status take_report(struct fleet_input *in, const char *text, const c
     json_t *object = NULL;
     enum status st = *text == '{' ? json_parse(text, strlen(text), name, &object)
                                   : status_fail(STATUS_DATA, "%s", text);
-    if (st == STATUS_OK)
-        st = accept_report_parse(object, &r);
+    st = st == STATUS_OK ? accept_report_parse(object, &r) : st;
     json_decref(object);
     if (st == STATUS_OK) {
         st = fleet_input_report(in, &r, name, name);

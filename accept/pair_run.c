@@ -379,8 +379,7 @@ enum status pair_job_run(const struct pair_job *job, int *code)
         return status_fail(STATUS_USAGE, "pair must run as the ranks of a job, one rank per node: "
                                          "'ampscale launch --hosts a,b,c -- pair ...'");
     enum status st = world_open(&meeting, &l.world);
-    if (st == STATUS_OK)
-        st = look_again(job, &l, code);
+    st = st == STATUS_OK ? look_again(job, &l, code) : st;
     fflush(stdout); /* comm_fail may end the process */
     if (st != STATUS_OK && l.world.size > 1)
         comm_fail(l.world.comm, st, status_message());

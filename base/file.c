@@ -2,12 +2,14 @@
 #include "base/file.h"
 
 #include "base/array.h"
+#include "base/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,13 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return remove(path);
 }
 
+void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 enum status dir_remove(const char *path)
 {
     struct stat s;
@@ -72,11 +81,16 @@ static const char *split(const char *path, char dir[4096])
 /* No other program makes names with this mark and TEMPORARY_DIGITS hexadecimal digits behind it, so
  * that no file or folder of the user is taken for a temporary one. */
 static const char temporary_mark[] = ".ampscale-tmp.";
-enum { TEMPORARY_DIGITS = 16, MARK = sizeof temporary_mark - 1 };
+enum {
+    TEMPORARY_DIGITS = 16,
+    MARK = sizeof temporary_mark - 1,
+    BEFORE_MARK = NAME_MAX - MARK - TEMPORARY_DIGITS /* bytes: longer names are cut */
+};
 
 static bool is_temporary(const char *entry, const char *name)
 {
-    size_t length = strlen(entry), n = name ? strlen(name) : length - MARK - TEMPORARY_DIGITS;
+    size_t length = strlen(entry);
+    size_t n = name ? strnlen(name, BEFORE_MARK) : length - MARK - TEMPORARY_DIGITS;
     return length > MARK + TEMPORARY_DIGITS && length == n + MARK + TEMPORARY_DIGITS &&
            memcmp(entry + n, temporary_mark, MARK) == 0 && (!name || memcmp(entry, name, n) == 0) &&
            strspn(entry + n + MARK, "0123456789abcdef") == TEMPORARY_DIGITS;
@@ -135,8 +149,7 @@ enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, c
             d->held = fd;
             return STATUS_OK;
         }
-        if (fd >= 0)
-            close(fd);
+        fd_close(&fd);
     }
 }
 
@@ -145,8 +158,7 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     if (!*d->path)
         return STATUS_OK;
     enum status st = dir_remove(d->path);
-    if (d->held >= 0)
-        close(d->held);
+    fd_close(&d->held);
     *d->path = '\0';
     return st;
 }
@@ -191,7 +203,10 @@ enum status path_temporary(const char *path, char *out, size_t size)
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
         return status_fail(STATUS_IO, "cannot choose the name of a temporary file for '%s': %s",
                            path, strerror(errno));
-    return path_format(out, size, "%s%s%016" PRIx64, path, temporary_mark, name);
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    return path_format(out, size, "%.*s%s%016" PRIx64,
+                       (int)(base - path + (ptrdiff_t)strnlen(base, BEFORE_MARK)), path,
+                       temporary_mark, name);
 }
 
 void atomic_file_sweep(const char *dir)
@@ -287,6 +302,17 @@ enum status output_find(const char *path, char target[4096], bool *direct)
                        *path ? "a folder" : "empty");
 }
 
+/* Opens what is written to itself. A signal ends the wait for the reader of a pipe. */
+static int open_direct(const char *path)
+{
+    struct stat s;
+    int fd;
+    while ((fd = open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) < 0 &&
+           errno == ENXIO && stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && !stop_requested())
+        usleep(20000);
+    return fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fd : -1;
+}
+
 enum status output_file_open(struct atomic_file *f, const char *path)
 {
     bool direct;
@@ -301,8 +327,8 @@ enum status output_file_open(struct atomic_file *f, const char *path)
      * written to a file must stay. */
     bool own =
         sscanf(f->target, "/proc/self/fd/%d", &n) == 1 || sscanf(f->target, "/dev/fd/%d", &n) == 1;
-    return open_stream(f, own ? fcntl(n, F_DUPFD_CLOEXEC, 0)
-                              : open(f->target, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC));
+    enum status st = open_stream(f, own ? fcntl(n, F_DUPFD_CLOEXEC, 0) : open_direct(f->target));
+    return st == STATUS_OK || !stop_requested() ? st : stop_check();
 }
 
 enum status log_open(const char *path, int flags, int *fd)
@@ -317,9 +343,7 @@ enum status log_open(const char *path, int flags, int *fd)
         return STATUS_OK;
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", path,
                                  other ? "not a regular file" : strerror(errno));
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
+    fd_close(fd);
     return st;
 }
 
@@ -381,8 +405,7 @@ static enum status put_in_place(struct atomic_file *f, bool durable)
     bool bad = fclose(f->stream) != 0 || (*f->temp && rename(f->temp, f->target) != 0);
     int why = errno;
     f->stream = NULL;
-    if (held >= 0)
-        close(held);
+    fd_close(&held);
     if (!bad)
         return durable && *f->temp ? sync_parent(f->target) : STATUS_OK;
     unlink(f->temp);

@@ -72,8 +72,7 @@ enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
         return STATUS_OK;
     bool held = errno == EWOULDBLOCK;
     const char *why = strerror(errno);
-    close(*fd);
-    *fd = -1;
+    fd_close(fd);
     if (held)
         return status_fail(STATUS_IO, "another '%s' is using '%s'; wait until it has finished", who,
                            dir);

@@ -142,8 +142,7 @@ enum status host_free_port(bool loopback, int *port)
     bool found = fd >= 0 && bind(fd, (struct sockaddr *)&in, sizeof in) == 0 &&
                  getsockname(fd, (struct sockaddr *)&in, &size) == 0;
     int error = errno;
-    if (fd >= 0)
-        close(fd);
+    fd_close(&fd);
     *port = ntohs(in.sin_port);
     return found ? STATUS_OK
                  : status_fail(STATUS_IO, "cannot find a free port: %s", strerror(error));

@@ -115,10 +115,8 @@ enum status lines_each(const char *path, bool whole, lines_take *take, void *con
         if (!line)
             break;
         st = take(context, line, size);
-        if (st != STATUS_OK) {
-            st = status_context(st, "'%s' line %lld", path, (long long)l.number);
-            goto done;
-        }
+        if (st != STATUS_OK)
+            CHECK(status_context(st, "'%s' line %lld", path, (long long)l.number));
     }
     if (whole && l.torn)
         st = status_fail(STATUS_DATA, "'%s' ends within a line", path);

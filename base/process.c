@@ -40,8 +40,7 @@ void process_signals_close(struct process_signals *s)
     if (s->fd < 0)
         return;
     process_signals_take(s); /* else they would end the process below */
-    close(s->fd);
-    s->fd = -1;
+    fd_close(&s->fd);
     sigprocmask(SIG_SETMASK, &s->before, NULL);
 }
 

@@ -3,6 +3,7 @@
 #include "bench/input.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "base/stop.h"
 #include "engine/device_input.h"
@@ -191,8 +192,7 @@ static enum status each_file(const struct input_set *set,
             fd >= 0 && fstat(fd, &s) == 0
                 ? act(fd, &s, context)
                 : status_fail(STATUS_IO, "cannot open '%s': %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
+        fd_close(&fd);
         TRY(st);
     }
     return STATUS_OK;

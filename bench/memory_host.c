@@ -119,12 +119,10 @@ enum status memory_measure_host(const struct harness_config *timing, int threads
     m.a = aligned_alloc(64, array_bytes);
     m.b = aligned_alloc(64, array_bytes);
     m.c = aligned_alloc(64, array_bytes);
-    if (!m.a || !m.b || !m.c) {
-        st = status_fail(STATUS_OOM,
-                         "no memory for three arrays of %zu MiB; give a smaller --max-mib",
-                         array_bytes >> 20);
-        goto done;
-    }
+    if (!m.a || !m.b || !m.c)
+        CHECK(status_fail(STATUS_OOM,
+                          "no memory for three arrays of %zu MiB; give a smaller --max-mib",
+                          array_bytes >> 20));
     r->array_bytes = array_bytes;
     bar_begin(timing->bar, KERNELS);
     for (m.kernel = 0; m.kernel < KERNELS; m.kernel++) {

@@ -384,8 +384,7 @@ enum status bench_overlap(const struct overlap_config *c)
 {
     struct overlap o = {.config = c};
     enum status st = overlap_join(&o);
-    if (st == STATUS_OK)
-        st = overlap_measure(&o);
+    st = st == STATUS_OK ? overlap_measure(&o) : st;
     if (st != STATUS_OK && o.world.size > 1)
         comm_fail(o.world.comm, st, status_message());
     for (int i = 0; i < o.n; i++)

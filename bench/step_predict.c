@@ -241,8 +241,7 @@ enum status bench_step_predict(const struct bench_options *o, const char *gpu)
 {
     struct step_prediction p;
     enum status st = step_prediction_open(o, gpu, &p);
-    if (st == STATUS_OK)
-        st = print(&p);
+    st = st == STATUS_OK ? print(&p) : st;
     step_prediction_close(&p);
     return st;
 }

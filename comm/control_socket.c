@@ -1,5 +1,6 @@
 /* Sockets with time limits; and the secret of a job, with Nettle's functions. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "comm/control.h"
 
 #include <errno.h>
@@ -141,8 +142,7 @@ static int listen_one(const struct sockaddr *a, socklen_t size, int *error)
     if (fd >= 0 && bind(fd, a, size) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     *error = errno;
-    if (fd >= 0)
-        close(fd);
+    fd_close(&fd);
     return -1;
 }
 
@@ -185,8 +185,7 @@ enum status socket_listen_free(const struct sockaddr *at, int *fd, char text[SOC
         snprintf(text, SOCKET_TEXT_MAX, v4 ? "%s:%s" : "[%s]:%s", host, port);
         return STATUS_OK;
     }
-    close(*fd);
-    *fd = -1;
+    fd_close(fd);
     return status_fail(STATUS_IO, "cannot find the port of a socket: %s", strerror(errno));
 }
 

@@ -3,6 +3,7 @@
  * rank 0, which informs all others. A lost process closes its connection. When an operation makes
  * no progress in time, rank 0 asks all ranks which operation they have reached, and names the one
  * at fault. Rank 0 prints the reason; if rank 0 is at fault, the lowest other rank does. */
+#include "base/file.h"
 #include "comm/control.h"
 #include "comm/internal.h"
 
@@ -441,8 +442,7 @@ void health_fail(struct health *h, enum status st, const char *message)
 
 static void health_free(struct health *h)
 {
-    if (h->wake >= 0)
-        close(h->wake);
+    fd_close(&h->wake);
     pthread_cond_destroy(&h->change);
     pthread_mutex_destroy(&h->lock);
     free(h->peer);
@@ -486,10 +486,8 @@ enum status health_open(const struct health_config *config, struct health **out)
     CHECK(array_new(&h->peer, config->size));
     CHECK(array_new(&h->poll, config->size + 1));
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->wake < 0) {
-        st = status_fail(STATUS_IO, "cannot open a descriptor for the health thread");
-        goto done;
-    }
+    if (h->wake < 0)
+        CHECK(status_fail(STATUS_IO, "cannot open a descriptor for the health thread"));
     say_hello(h);
     CHECK(thread_start(&h->thread, "health thread", watch, h));
     *out = h;

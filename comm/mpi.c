@@ -4,6 +4,7 @@
  * thread (queue.c) carries out operations that are started and waited for later: long sums and
  * broadcasts in pieces, since Open MPI 4's algorithms for long messages are slower than the sum of
  * their pieces. Between polls it rests, to leave the cores to computation. */
+#include "base/file.h"
 #include "base/launcher.h"
 #include "comm/control.h"
 #include "comm/internal.h"
@@ -53,9 +54,8 @@ static enum status check_launcher(const struct comm *c)
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
-        "the launcher started %d ranks, but they cannot find each other: this "
-        "program was built with %s, and the launcher probably belongs to another MPI; "
-        "srun needs --mpi=%s",
+        "the launcher started %d ranks, but they cannot find each other: this program was built "
+        "with %s, and the launcher probably belongs to another MPI; srun needs --mpi=%s",
         place.size, comm_mpi_version(), comm_srun_mpi());
 }
 
@@ -347,8 +347,7 @@ static void leave_job(struct comm_queue *q)
     struct mpi *m = (struct mpi *)q;
     health_close(m->health);
     for (int r = 0; r < m->size && m->peer; r++)
-        if (m->peer[r] >= 0)
-            close(m->peer[r]);
+        fd_close(&m->peer[r]);
     free(m->peer);
     if (comm_queue_status(q) == STATUS_OK)
         MPI_Finalize();

@@ -103,8 +103,7 @@ static void poll_locked(struct nccl *n)
     const struct pending *p = pending_of(n, n->passed + waits);
     int64_t since = p->op.begun_ns > n->passed_ns ? p->op.begun_ns : n->passed_ns;
     comm_op_text(&p->op, text);
-    if (st == STATUS_OK)
-        st = n->port->poll(n->link, &busy);
+    st = st == STATUS_OK ? n->port->poll(n->link, &busy) : st;
     if (st != STATUS_OK)
         st = status_context(st, "%s", text);
     else if (waits && n->timeout_s > 0 && (double)(comm_now() - since) > n->timeout_s * 1e9)
@@ -189,8 +188,7 @@ static enum status nccl_wait(struct comm *c, struct comm_slot *slot)
     for (int64_t ns = SLEEP_FIRST_NS;; ns = ns < SLEEP_LONGEST_NS ? 2 * ns : ns) {
         pthread_mutex_lock(&n->lock);
         enum status st = first_failure_return(&n->failure);
-        if (st == STATUS_OK)
-            st = pass_locked(n);
+        st = st == STATUS_OK ? pass_locked(n) : st;
         bool over = n->passed >= slot->op.handle;
         pthread_mutex_unlock(&n->lock);
         TRY(st);

@@ -202,8 +202,7 @@ static bool any_study(char *const *dir, int n)
  * frees the report and returns the failure. */
 static enum status conclude(enum status st, struct compare_report *report)
 {
-    if (st == STATUS_OK)
-        st = judge_report(report);
+    st = st == STATUS_OK ? judge_report(report) : st;
     if (st != STATUS_OK)
         compare_report_free(report);
     return st;

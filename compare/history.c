@@ -206,7 +206,6 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
 done:
     closed = journal_close(&j);
     history_free(&before);
-    if (fd >= 0)
-        close(fd);
+    fd_close(&fd);
     return st == STATUS_OK ? closed : st;
 }

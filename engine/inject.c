@@ -15,8 +15,7 @@ static enum status refuse(const char *text)
 {
     return status_fail(STATUS_USAGE,
                        "--inject '%s' is not a valid fault; give slow-rank=R:P%%, throttle=P%%, "
-                       "bitflip=STEP[@RANK][:weight|gradient[:TENSOR[:BIT]]] or "
-                       "lost-image[=EPOCH]",
+                       "bitflip=STEP[@RANK][:weight|gradient[:TENSOR[:BIT]]] or lost-image[=EPOCH]",
                        text);
 }
 

@@ -112,8 +112,7 @@ static enum status export_tensorboard(const struct run *const *run, int n,
         TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, export_name(o, run[i]), name));
         TRY(atomic_file_open(&f, path));
         enum status st = put_events(f.stream, run[i]);
-        if (st == STATUS_OK)
-            st = export_put(o, &f);
+        st = st == STATUS_OK ? export_put(o, &f) : st;
         atomic_file_abandon(&f);
         TRY(st);
     }

@@ -325,10 +325,8 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
     CHECK(put_head(f.stream, run[0], o));
     put_log(&log, run[0], o->closed);
-    if (log.oom) {
-        st = status_fail(STATUS_OOM, "no memory to write '%s'", o->out);
-        goto done;
-    }
+    if (log.oom)
+        CHECK(status_fail(STATUS_OOM, "no memory to write '%s'", o->out));
     CHECK(export_put(o, &f));
 done:
     atomic_file_abandon(&f);

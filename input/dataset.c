@@ -3,6 +3,7 @@
 #include "input/dataset.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "base/words.h"
@@ -142,8 +143,7 @@ enum status dataset_fingerprint(const struct dataset *d, uint64_t *out)
         st = size_of(d, root, i, &bytes);
         hash = mix(hash, (uint64_t)bytes);
     }
-    if (root >= 0)
-        close(root);
+    fd_close(&root);
     *out = hash;
     return st;
 }

@@ -2,6 +2,7 @@
 #include "input/image_files.h"
 
 #include "base/array.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +44,7 @@ static enum status make_space(int n)
     /* the lowest free descriptor, which is close to the number of open files */
     int lowest = dup(0);
     rlim_t want = (rlim_t)n + OTHER_FILES + (rlim_t)(lowest > 0 ? lowest : 0);
-    if (lowest >= 0)
-        close(lowest);
+    fd_close(&lowest);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want)
         return STATUS_OK;
     rlim_t before = limit.rlim_cur;
@@ -91,11 +91,9 @@ void image_files_close(struct image_files *f)
 {
     if (!f->data)
         return;
-    if (f->folder >= 0)
-        close(f->folder);
+    fd_close(&f->folder);
     for (int i = 0; f->shard && i < f->data->shards; i++)
-        if (f->shard[i] >= 0)
-            close(f->shard[i]);
+        fd_close(&f->shard[i]);
     free(f->shard);
     *f = (struct image_files){0};
 }

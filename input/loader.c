@@ -93,8 +93,7 @@ static enum status set_up(struct loader *l)
     if (c->train && c->batch > l->images)
         return status_fail(
             STATUS_USAGE,
-            "a batch of %d is larger than the data set of %lld images%s; use %lld or "
-            "less",
+            "a batch of %d is larger than the data set of %lld images%s; use %lld or less",
             c->batch, (long long)l->images, c->world > 1 ? " per rank" : "", (long long)l->images);
     l->batches = (l->images + (c->drop_last ? 0 : c->batch - 1)) / c->batch;
     l->give_batch = l->take_batch = l->batches; /* no epoch has begun */

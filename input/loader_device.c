@@ -103,8 +103,7 @@ static void note_failure(struct worker_files *f)
     const struct device_decoder *d = l->config.decoder;
     if (!atomic_exchange(&l->device_failed, true))
         fprintf(stderr,
-                "ampscale: warning: %s cannot decode some images, and the CPU decodes "
-                "them: %s\n",
+                "ampscale: warning: %s cannot decode some images, and the CPU decodes them: %s\n",
                 d->name, status_message());
     if (++f->failures < FAILURES_MAX)
         return;

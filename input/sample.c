@@ -97,9 +97,7 @@ static enum status reserve(struct sample_reader *r, size_t size)
     free_bytes(r);
     if (r->device)
         return reserve_device(r, size);
-    r->bytes = malloc(size);
-    if (!r->bytes)
-        return status_fail(STATUS_OOM, "no memory for a file of %zu bytes", size);
+    TRY(array_new(&r->bytes, size));
     r->capacity = size;
     return STATUS_OK;
 }
@@ -226,8 +224,7 @@ enum status sample_make(struct sample_reader *r, const struct sample_config *con
     struct sample_view v;
     uint64_t start = clock_ns();
     enum status st = sample_decode(r, config, r->bytes, r->size, rng, &v);
-    if (st == STATUS_OK)
-        st = sample_resample(r, &v, out);
+    st = st == STATUS_OK ? sample_resample(r, &v, out) : st;
     stats->decode_ns += (int64_t)(clock_ns() - start);
     stats->bad += st == STATUS_DATA;
     return st;

@@ -2,6 +2,7 @@
 #include "input/shard.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "input/image_files.h"
 #include "input/tar.h"
@@ -237,8 +238,7 @@ enum status shard_read(struct shard *s)
         st = read_members(s, fd, info.st_size);
     if (st == STATUS_DATA || st == STATUS_IO)
         st = status_context(st, "archive '%s'", s->path);
-    if (fd >= 0)
-        close(fd);
+    fd_close(&fd);
     return st;
 }
 

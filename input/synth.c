@@ -142,8 +142,7 @@ static enum status make_image(struct encoder *e, const struct synth_config *c, b
                     look.extension));
     TRY(synth_draw(&e->canvas, label, c->size, &rng));
     enum status st = encode(e, &look);
-    if (st == STATUS_OK)
-        st = write_image(path, e->bytes, e->size);
+    st = st == STATUS_OK ? write_image(path, e->bytes, e->size) : st;
     free(e->bytes);
     return st;
 }
@@ -276,8 +275,7 @@ static enum status sync_folder(const char *path)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool bad = fd < 0 || syncfs(fd) != 0;
     int error = errno;
-    if (fd >= 0)
-        close(fd);
+    fd_close(&fd);
     return bad ? status_fail(STATUS_IO, "cannot write to '%s': %s", path, strerror(error))
                : STATUS_OK;
 }

@@ -1,6 +1,7 @@
 /* Draws a background, then clutter on it, then objects of one kind over both. */
 #include "input/synth_draw.h"
 
+#include "base/array.h"
 #include "input/synth_kind.h"
 
 #include <math.h>
@@ -231,9 +232,7 @@ enum status synth_draw(struct canvas *k, int label, int size, struct rng *rng)
     if (bytes > k->capacity) {
         free(k->pixels);
         k->capacity = 0;
-        k->pixels = malloc(bytes);
-        if (!k->pixels)
-            return status_fail(STATUS_OOM, "no memory for a picture");
+        TRY(array_new(&k->pixels, bytes));
         k->capacity = bytes;
     }
     draw_ground(k, rng);

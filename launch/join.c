@@ -5,6 +5,7 @@
  * afterwards reach rank 0. */
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "comm/control.h"
 #include "launch/parts.h"
@@ -91,8 +92,7 @@ static enum status join_first(const struct launch *l, struct rendezvous_config *
         while (connected && poll(&p, 1, CHECK_MS) <= 0)
             TRY(check_signals(l));
         connected = connected && socket_get(peer[0], &m, sizeof m, MESSAGE_S) == STATUS_OK;
-        close(peer[0]);
-        peer[0] = -1;
+        fd_close(&peer[0]);
         if (connected && m.size == 0)
             return status_fail(STATUS_LIBRARY, "too few nodes have joined node 0 at '%s'",
                                l->config.rendezvous);
@@ -133,8 +133,7 @@ static enum status join(const struct launch *l, struct node_place *place)
     CHECK(c->node == 0 ? join_as_first(l, &r, peer, place) : join_first(l, &r, peer, place));
 done:
     for (int i = 0; peer && i < c->nodes; i++)
-        if (peer[i] >= 0)
-            close(peer[i]);
+        fd_close(&peer[i]);
     free(peer);
     secret_clear(&secret);
     return st;

@@ -90,8 +90,7 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
         return run_steps(p, segment);
     }
     enum status st = *graph ? STATUS_OK : record_steps(p, segment, graph);
-    if (st == STATUS_OK)
-        st = net->dev->backend->capture_launch(*graph, net->stream);
+    st = st == STATUS_OK ? net->dev->backend->capture_launch(*graph, net->stream) : st;
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));

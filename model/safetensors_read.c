@@ -2,6 +2,7 @@
  * the header is consistent and fits the file's size. If the file has a checksum, the second check
  * is that the bytes match it. */
 #include "base/array.h"
+#include "base/file.h"
 #include "model/safetensors_format.h"
 
 #include <errno.h>
@@ -78,8 +79,7 @@ static enum status file_open(struct reading *r)
     r->in = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!r->in) {
         int saved = errno;
-        if (fd >= 0)
-            close(fd);
+        fd_close(&fd);
         return status_fail(saved == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s",
                            r->path, strerror(saved));
     }

@@ -98,17 +98,13 @@ static enum status header_build(struct writing *w)
     size_t length = text ? strlen(text) : 0;
     w->header_length = (length + 7) / 8 * 8;
     w->header = text ? malloc(w->header_length) : NULL;
-    if (!w->header) {
-        st = status_fail(STATUS_OOM, "no memory for the header of %zu tensors",
-                         w->contents->n_entries);
-        goto done;
-    }
-    if (w->header_length > SAFETENSORS_HEADER_MAX) {
-        st = status_fail(STATUS_INVALID,
-                         "the header of %zu tensors exceeds the format's limit of %d bytes",
-                         w->contents->n_entries, SAFETENSORS_HEADER_MAX);
-        goto done;
-    }
+    if (!w->header)
+        CHECK(status_fail(STATUS_OOM, "no memory for the header of %zu tensors",
+                          w->contents->n_entries));
+    if (w->header_length > SAFETENSORS_HEADER_MAX)
+        CHECK(status_fail(STATUS_INVALID,
+                          "the header of %zu tensors exceeds the format's limit of %d bytes",
+                          w->contents->n_entries, SAFETENSORS_HEADER_MAX));
     memset(w->header, ' ', w->header_length);
     memcpy(w->header, text, length);
 done:

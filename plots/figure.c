@@ -262,8 +262,7 @@ static enum status finish_picture(const struct drawing *d, const struct figure *
     char draft[4096], path[4096];
     TRY(path_format(draft, sizeof draft, "%s/" DRAFT "%s.%s", out, f->name, format));
     TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, format));
-    if (st == STATUS_OK)
-        st = check_picture(draft, path);
+    st = st == STATUS_OK ? check_picture(draft, path) : st;
     if (st == STATUS_OK && strcmp(format, "svg") == 0)
         st = svg_suit_dark(draft);
     if (st == STATUS_OK && rename(draft, path) != 0)

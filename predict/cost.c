@@ -132,8 +132,7 @@ enum status nccl_table_load(const char *path, struct nccl_table *out)
     struct reading r = {.out = out};
     TRY(array_new(&r.host, HOSTS_MAX));
     st = lines_each(path, false, line_read, &r);
-    if (st == STATUS_OK)
-        st = check_whole(&r, path);
+    st = st == STATUS_OK ? check_whole(&r, path) : st;
     free(r.host);
     return st;
 }

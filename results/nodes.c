@@ -113,8 +113,7 @@ enum status nodes_add(struct nodes *nodes, const json_t *object)
             st = status_fail(STATUS_DATA, "node '%s' occurs twice", node.name);
     if (st == STATUS_OK && nodes->n == NODES_MAX)
         st = status_fail(STATUS_DATA, "more than %d nodes", NODES_MAX);
-    if (st == STATUS_OK)
-        st = array_reserve(&nodes->node, nodes->n);
+    st = st == STATUS_OK ? array_reserve(&nodes->node, nodes->n) : st;
     if (st == STATUS_OK)
         nodes->node[nodes->n++] = node;
     else

@@ -54,8 +54,7 @@ static enum status compare_objects(const struct run *run, const char *name, cons
     json_t *recorded = json_object_get(run->info, name);
     json_t *copy = json_deep_copy(own); /* jansson cannot iterate over a const object */
     enum status st = compare(run, copy, recorded, false);
-    if (st == STATUS_OK)
-        st = compare(run, recorded, copy, true);
+    st = st == STATUS_OK ? compare(run, recorded, copy, true) : st;
     json_decref(copy);
     return st;
 }

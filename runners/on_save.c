@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -119,8 +120,7 @@ static enum status take_failure(struct on_save *o, struct record *record, int64_
 static enum status helper_lost(struct on_save *o, struct record *record, int64_t step,
                                const char *why)
 {
-    close(o->fd);
-    o->fd = -1;
+    fd_close(&o->fd);
     snprintf(o->message, sizeof o->message, "%s", why);
     return take_failure(o, record, step, -1);
 }
@@ -176,9 +176,7 @@ enum status on_save_end(struct on_save *o, struct record *record, int64_t step, 
     }
     if (o->fd >= 0 && !last)
         return helper_lost(o, record, step, "the command had not ended when the run ended");
-    if (o->fd >= 0)
-        close(o->fd);
-    o->fd = -1;
+    fd_close(&o->fd);
     return STATUS_OK;
 }
 
@@ -214,8 +212,7 @@ void on_save_close(struct on_save *o)
 {
     if (!o)
         return;
-    if (o->fd >= 0)
-        close(o->fd);
+    fd_close(&o->fd);
     ask_to_end(&o->helper);
     process_kill(&o->helper, 1);
     free(o);

@@ -122,8 +122,7 @@ enum status pass_validate(struct session *s, struct pass_result *r)
     progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0,
                    s->config->quiet ? 0 : s->config->print_freq);
     st = engine_share_buffers(s->engine);
-    if (st == STATUS_OK)
-        st = validate_share(s, &p, &sums);
+    st = st == STATUS_OK ? validate_share(s, &p, &sums) : st;
     progress_end(&p);
     TRY(st);
     TRY(step_sums_share(s, &sums));

@@ -337,8 +337,7 @@ const struct setting train_unrecorded[] = {
      AS_CHOICE(config.on_nan), IN(RUN)},
     {"on-save", 0, "CMD", NULL,
      "Run CMD with a shell, in the background, after checkpoints and records are written; {} is "
-     "the "
-     "run's folder",
+     "the run's folder",
      AS_TEXT(config.on_save), IN(RUN)},
     {"on-save-timeout", 0, "S", "60",
      "Time limit of the --on-save command, in seconds, also when training waits for it at the end",

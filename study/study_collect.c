@@ -128,10 +128,8 @@ enum status study_collect(const struct study_store *store, const char *command, 
     struct study_result *result = calloc((size_t)plan->n_cells, sizeof *result);
     json_t *machine = json_object();
     *a = (struct analysis){0};
-    if (!result || !machine) {
-        st = status_fail(STATUS_OOM, "no memory for the results of a study");
-        goto done;
-    }
+    if (!result || !machine)
+        CHECK(status_fail(STATUS_OOM, "no memory for the results of a study"));
     /* The runs of a cell are in ascending order of repeats. */
     for (int64_t i = 0; i < plan->n_runs; i++)
         CHECK(collect_run(store, &plan->run[i], &result[plan->run[i].cell], machine));

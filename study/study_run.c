@@ -141,10 +141,8 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
     enum status st = STATUS_OK;
     int answer = memfd_create("study-info", MFD_CLOEXEC),
         errors = memfd_create("study-info-log", MFD_CLOEXEC);
-    if (answer < 0 || errors < 0) {
-        st = status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
-        goto done;
-    }
+    if (answer < 0 || errors < 0)
+        CHECK(status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno)));
     snprintf(out, sizeof out, "/proc/%ld/fd/%d", (long)getpid(), answer);
     snprintf(log, sizeof log, "/proc/%ld/fd/%d", (long)getpid(), errors);
     CHECK(words_add_all(&remote, c->program, "info", "--json", NULL));
@@ -155,10 +153,8 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
     st = stop_check();
     *gpus = end->code == 0 ? count_gpus(out) : -1;
 done:
-    if (answer >= 0)
-        close(answer);
-    if (errors >= 0)
-        close(errors);
+    fd_close(&answer);
+    fd_close(&errors);
     words_free(&w);
     words_free(&remote);
     return st;
@@ -369,10 +365,8 @@ static enum status make_data(struct work *w, const struct study_data *data)
     CHECK(study_data_command(data, w->options->program, w->store->dir, &command));
     study_progress_data(&w->progress, data->name);
     CHECK(run_command(w, command.v, log, 0, &end));
-    if (end.code != 0) {
-        st = status_fail(STATUS_DATA, "cannot make data '%s': %s", data->name, end.message);
-        goto done;
-    }
+    if (end.code != 0)
+        CHECK(status_fail(STATUS_DATA, "cannot make data '%s': %s", data->name, end.message));
     CHECK(path_format(made_in, sizeof made_in, "%s/data/%s", w->store->dir, data->name));
     /* removes files of killed commands; the study's lock makes this safe */
     atomic_file_sweep(made_in);

@@ -206,11 +206,9 @@ enum status host_meter_open(const char *sysfs, struct meter **out)
                              .close = host_close};
     CHECK(path_format(m->sysfs, sizeof m->sysfs, "%s", sysfs));
     each(m, "class/powercap", "", "name", look_package, NULL);
-    if (m->n_packages == 0 && !isfinite(temperature(m)) && !isfinite(clock_mhz(m))) {
-        st = status_fail(STATUS_UNSUPPORTED,
-                         "'%s' has no energy, temperature or clock of a processor", sysfs);
-        goto done;
-    }
+    if (m->n_packages == 0 && !isfinite(temperature(m)) && !isfinite(clock_mhz(m)))
+        CHECK(status_fail(STATUS_UNSUPPORTED,
+                          "'%s' has no energy, temperature or clock of a processor", sysfs));
     *out = &m->base;
     return STATUS_OK;
 done:

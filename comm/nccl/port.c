@@ -142,8 +142,7 @@ static enum status port_open(const struct nccl_port *p, int n, struct device *co
     ncclResult_t ended = p->lib->ncclGroupEnd();
     if (r == ncclSuccess && ended != ncclInProgress)
         r = ended;
-    if (st == STATUS_OK)
-        st = check(p, NULL, r, "ncclCommInitRankConfig");
+    st = st == STATUS_OK ? check(p, NULL, r, "ncclCommInitRankConfig") : st;
 done:
     for (int i = 0; i < n && link[i] && st != STATUS_OK; i++) {
         port_abort(link[i]);

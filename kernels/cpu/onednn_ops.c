@@ -268,8 +268,7 @@ static enum status view_as_conv(struct onednn_engine *e, struct op_desc *d, stru
     struct tensor_desc *w = &d->t[slot_role(p, SLOT_WEIGHTS)], blocked = *w;
     const dnnl_dims_t dims = {w->dim[0], w->dim[1], 1, 1};
     enum status st = md_make(&m, 4, dims, dnnl_f32, dnnl_OIhw8i8o);
-    if (st == STATUS_OK)
-        st = md_to_tensor(e, &m, 1, &blocked);
+    st = st == STATUS_OK ? md_to_tensor(e, &m, 1, &blocked) : st;
     md_free(&m);
     TRY(st);
     if (w->layout == LAYOUT_ANY)

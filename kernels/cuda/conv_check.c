@@ -1,6 +1,7 @@
 /* Computes a fused form from its parts, and compares. */
 #include "kernels/cuda/conv_check.h"
 
+#include "base/array.h"
 #include "kernels/cuda/conv_operands.h"
 #include "kernels/cuda/plan.h"
 
@@ -119,10 +120,9 @@ static enum status compare_tensors(struct check *c, const char *of, const struct
                                    const void *u, const void *v)
 {
     size_t n = (size_t)s->channels;
-    double *both = calloc(2 * (2 * n + 1), sizeof *both), mean = 0;
-    enum status st = STATUS_OK;
-    if (!both)
-        return status_fail(STATUS_OOM, "no memory to compare results");
+    double *both, mean = 0;
+    enum status st;
+    TRY(array_new(&both, 2 * (2 * n + 1)));
     double *square[] = {both + n, both + 2 * n + 1 + n};
     for (size_t i = 0; i < n; i++) { /* u - v as a multiply-add per channel */
         c->host[i] = 1;
@@ -226,9 +226,8 @@ static enum status check_forward(struct check *c)
     TRY(apply(c, &port[CG_X]));
     TRY(run_plain(c, port));
     TRY(compare_tensors(c, "Y", &s, c->at[CG_Y], y));
-    double *sums = calloc(2 * n + 1, sizeof *sums);
-    if (!sums)
-        return status_fail(STATUS_OOM, "no memory to compare results");
+    double *sums;
+    TRY(array_new(&sums, 2 * n + 1));
     enum status st; /* compare_tensors has left the sums of y */
     CHECK(fetch(c, sums_of(c, 1), (2 * n + 1) * sizeof *sums, sums));
     CHECK(compare_channels(c, "the sums", s.channels, CG_SUM, sums));
@@ -322,13 +321,11 @@ static enum status compare_bn(struct check *c, const struct bn_ports *b)
                           floats(c, b->expected_dbeta)};
     enum { MEAN, INVSTD, GAMMA, DGAMMA, DBETA, EXPECTED_DGAMMA, EXPECTED_DBETA, ARRAYS };
     int n = s.channels;
-    float *v = calloc(ARRAYS * (size_t)n, sizeof *v);
-    double *e = calloc(3 * (size_t)n, sizeof *e), m = (double)s.rows;
-    enum status st = STATUS_OK;
-    if (!v || !e) {
-        st = status_fail(STATUS_OOM, "no memory to compare results");
-        goto done;
-    }
+    float *v;
+    double *e = NULL, m = (double)s.rows;
+    enum status st;
+    CHECK(array_new(&v, ARRAYS * n));
+    CHECK(array_new(&e, 3 * n));
     for (int i = 0; i < ARRAYS; i++)
         CHECK(fetch(c, from[i], (size_t)n * sizeof *v, v + (size_t)i * (size_t)n));
     for (int k = 0; k < 2; k++) {
@@ -452,9 +449,7 @@ enum status conv_check(struct cuda_device *dev, const struct conv_problem *probl
     enum status st;
     *d = (struct conv_difference){.of = ""};
     const struct timed_work work = {enqueue_check, &c, lay_out(&c, operand)};
-    c.host = calloc(4 * (size_t)c.channels, sizeof *c.host);
-    if (!c.host)
-        return status_fail(STATUS_OOM, "no memory to compare results");
+    TRY(array_new(&c.host, 4 * c.channels));
     CHECK(op_trial_open(dev, operand, OPERAND_COUNT, &trial));
     CHECK(op_trial_run(trial, &work));
 done:

@@ -376,8 +376,7 @@ static enum status check_plan(struct cuda_device *dev, const struct conv_problem
     alone.form = conv_check_plain(problem->form);
     enum status st = conv_exec_open(dev, &alone, &plain);
     const struct timed_work parts = {enqueue_exec, plain, plain ? plain->workspace : 0};
-    if (st == STATUS_OK)
-        st = conv_check(dev, problem, &work, &parts, &d);
+    st = st == STATUS_OK ? conv_check(dev, problem, &work, &parts, &d) : st;
     conv_exec_close(plain);
     if (st == STATUS_OOM || st == STATUS_UNSUPPORTED)
         return STATUS_OK;

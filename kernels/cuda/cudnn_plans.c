@@ -91,11 +91,9 @@ static enum status choice_read(const struct cudnn_desc *config, const struct eng
     /* Requests the knobs as well as their number: if only the number is requested, the library
      * returns 0. */
     CHECK(DESC_GET(config, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, PLAN_KNOBS_MAX, &n, raw));
-    if (n > PLAN_KNOBS_MAX) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has too many knobs: %lld",
-                         (long long)choice->engine, (long long)n);
-        goto done;
-    }
+    if (n > PLAN_KNOBS_MAX)
+        CHECK(status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has too many knobs: %lld",
+                          (long long)choice->engine, (long long)n));
     CHECK(read_knobs(knob, n, choice));
 done:
     for (int i = 0; i < PLAN_KNOBS_MAX; i++)
@@ -334,11 +332,9 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
     struct cudnn_desc config = {0};
     *plan = (struct cudnn_plan){0};
     CHECK(engine_make(dev, g, choice->engine, &e));
-    if (!engine_allowed(&e, limits) || excluded_engines_has(limits->excluded, choice->engine)) {
-        st = status_fail(STATUS_UNSUPPORTED, "the plan limits exclude cuDNN's engine %lld",
-                         (long long)choice->engine);
-        goto done;
-    }
+    if (!engine_allowed(&e, limits) || excluded_engines_has(limits->excluded, choice->engine))
+        CHECK(status_fail(STATUS_UNSUPPORTED, "the plan limits exclude cuDNN's engine %lld",
+                          (long long)choice->engine));
     CHECK(config_make(&config, &e, choice));
     CHECK(plan_finish(dev, &config, &e, choice, plan));
     CHECK(check_workspace(plan, limits));

@@ -143,10 +143,8 @@ static enum status matmul_choose(struct blas_matmul *m)
         cublas_check(cublasLtMatmulAlgoGetHeuristic(m->base.device->gemm->handle, m->product, m->b,
                                                     m->a, m->c, m->c, preference, 1, &best, &n),
                      "choose an algorithm"));
-    if (n == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
-        goto done;
-    }
+    if (n == 0 || best.state != CUBLAS_STATUS_SUCCESS)
+        CHECK(status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product"));
     m->algorithm = best.algo;
     m->base.workspace = best.workspaceSize;
 done:

@@ -112,9 +112,9 @@ static enum status pattern_of(struct op_timer *t, enum dtype type, void **patter
     *pattern = t->pattern[type];
     if (*pattern)
         return STATUS_OK;
-    void *host = malloc(PATTERN), *mem = NULL;
-    if (!host)
-        return status_fail(STATUS_OOM, "no memory for random numbers");
+    char *host;
+    void *mem = NULL;
+    TRY(array_new(&host, PATTERN));
     enum status st;
     CHECK(draw(type, host));
     CHECK(cuda_alloc(&t->device->base, PATTERN, &mem));
