@@ -267,7 +267,6 @@ static enum status prepare(struct launch *l)
         TRY(set_hosts(&l->config));
     TRY(set_secret(l));
     TRY(set_one_machine(l));
-    signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     TRY(dir_make(l->log_dir));
     TRY(path_format(l->own_log_path, sizeof l->own_log_path, "%s/%s.log", l->log_dir,
@@ -293,12 +292,19 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(prepare(l));
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
+    bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
+    /* Without --resume, train refuses a folder with an earlier run, and so must a restart. */
+    bool refused = !follows && !launch_command_value(c->argc, c->argv, "--resume") &&
+                   (path_exists(path) || path_exists(before));
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
-        if (restart > c->restarts || stop_requested() || code == 0 ||
+        /* If another launcher was stopped, only a job that may become smaller continues. */
+        bool smaller = !l->joins || c->min_nodes < c->nodes;
+        bool stopped = stop_requested() || (code == 128 + SIGTERM && !smaller);
+        if (restart > c->restarts || stopped || refused || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
-            !((l->joins && c->node > 0) || path_exists(path) || path_exists(before)))
+            !(follows || path_exists(path) || path_exists(before)))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());
@@ -312,8 +318,7 @@ static enum status run_jobs(struct launch *l, int *exit_code)
 static enum status print_line(enum status st, const char *comment, struct words *w)
 {
     char *line = NULL;
-    if (st == STATUS_OK)
-        st = words_shell(w, &line);
+    st = st == STATUS_OK ? words_shell(w, &line) : st;
     if (st == STATUS_OK)
         printf("# %s\n%s\n", comment, line);
     free(line);
@@ -337,8 +342,7 @@ enum status launch_run(const struct launch_config *config, int *exit_code)
 {
     struct launch l = {.config = *config};
     enum status st = process_signals_open(&l.signals);
-    if (st == STATUS_OK)
-        st = configure(&l);
+    st = st == STATUS_OK ? configure(&l) : st;
     if (st == STATUS_OK)
         st = config->dry_run ? print_job(&l) : run_jobs(&l, exit_code);
     if (l.own_log)

@@ -196,12 +196,15 @@ restarted() {
         fail "not the restarts alone resume: $(<body.args)"
 }
 fails="echo 'ampscale: rank 1 (host h, pid 7) exited with code 1: bad luck' >&2; exit 1"
+trains="mkdir -p run && touch run/checkpoint.safetensors"
 restarted 1 1 "$fails" --restarts 2 # there is no checkpoint
-mkdir run && touch run/checkpoint.safetensors
-restarted 3 1 "$fails" --restarts 2
+restarted 3 1 "$trains; $fails" --restarts 2
 grep -qx 'ampscale: restart 2 of 2, from the last checkpoint' said || fail "$(<said)"
-restarted 2 0 "(( \$(wc -l <'$scratch/body.args') == 2 )) || { $fails; }" --restarts 9
-restarted 1 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2; exit 2" --restarts 2
+restarted 1 1 "$fails" --restarts 2 # the checkpoint is of an earlier run, which train refuses to continue
+rm -r run
+restarted 2 0 "$trains; (( \$(wc -l <'$scratch/body.args') == 2 )) || { $fails; }" --restarts 9
+rm -r run
+restarted 1 2 "$trains; echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2; exit 2" --restarts 2
 restarted 1 1 "$fails"
 
 # launch waits only --start-timeout seconds for an mpirun that starts no rank.

@@ -83,6 +83,22 @@ grep -q "warning: 2 of 3 nodes" 0.err || fail "no warning says that a node is mi
 [[ $(world_sizes lines) == "3 2" && -e lines/summary.json ]] || fail "the job did not end on two nodes: $(world_sizes lines)"
 none_left "nodes"
 
+# The stop of one launcher ends the job, unless it may become smaller.
+new_port
+for node in 0 1; do
+    "$program" launch --nproc-per-node 1 --nnodes 2 --node-rank $node --rendezvous "127.0.0.1:$port" --restarts 2 \
+        --join-timeout 15 --log-dir "halted-$node" train "${long[@]}" --checkpoint-steps 20 --out halted >"$node.out" 2>"$node.err" </dev/null &
+    pids[node]=$!
+done
+await 60 test -s halted/checkpoint.safetensors
+kill -TERM "${pids[1]}"
+for node in 0 1; do
+    code=0
+    wait "${pids[node]}" || code=$?
+    ((code == 143)) && ! grep -q restart $node.err || fail "node $node after a stop of node 1: exit code $code: $(<$node.err)"
+done
+none_left "a stop of one node"
+
 # A process that does not belong to the job is refused, and the job does not wait for it.
 "$program" launch --nproc-per-node 1 --nnodes 2 --node-rank 0 --rendezvous "127.0.0.1:$port" --restarts 1 --join-timeout 600 \
     train "${resumed[@]}" --out lines-2 >0.out 2>0.err </dev/null &
