@@ -136,6 +136,7 @@ enum status launcher_place_find(struct launcher_place *place)
                 l->rank, place->rank, l->size, place->size);
         return find_local(place);
     }
+    place->rank = -1;
     return status_fail(STATUS_USAGE, "no launcher names the rank of this process; set RANK and "
                                      "WORLD_SIZE, or start it with torchrun, srun or mpirun");
 }

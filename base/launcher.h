@@ -11,7 +11,7 @@
 enum { LAUNCHER_RANKS_MAX = 65536 };
 
 struct launcher_place {
-    int rank;       /* in the job */
+    int rank;       /* in the job; -1: no launcher names it */
     int size;       /* ranks of the job; 0: not known */
     int local_rank; /* on this host */
     int local_size; /* ranks on this host, or local_rank + 1 if the launcher does not give the

@@ -13,6 +13,7 @@
  * rank 0 answers with the result, or with a failure, which is then the same on all ranks. */
 #include "comm/control.h"
 
+#include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "comm/internal.h"
@@ -111,9 +112,7 @@ static bool send_now(int fd, const void *message, size_t size)
 static void close_all(int *fd, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (fd[i] >= 0)
-            close(fd[i]);
-        fd[i] = -1;
+        fd_close(&fd[i]);
     }
 }
 
@@ -249,16 +248,17 @@ static void serve_pending(struct gathering *g)
             accept_pending(g, g->listener[i]);
 }
 
-/* Removes each node whose launcher has ended. Does not remove ranks: the first operation reports a
- * lost rank, without which the job cannot continue. */
+/* Removes each node whose launcher has ended; its number of ranks may be unread. Does not remove
+ * ranks: the first operation reports a lost rank, without which the job cannot continue. */
 static void drop_lost_nodes(struct gathering *g)
 {
-    char byte;
-    for (int i = 1; g->config->kind == RENDEZVOUS_NODES && i < g->config->size; i++)
-        if (g->peer[i] >= 0 && recv(g->peer[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+    for (int i = 1; g->config->kind == RENDEZVOUS_NODES && i < g->config->size; i++) {
+        struct pollfd p = {.fd = g->peer[i], .events = POLLRDHUP};
+        if (poll(&p, 1, 0) == 1) {
             close_all(&g->peer[i], 1);
             g->here--;
         }
+    }
 }
 
 enum status rendezvous_gather(const struct rendezvous_config *c, const int *listener, int n,
@@ -421,6 +421,12 @@ static enum status meet(const struct rendezvous_config *c, const char *separator
                        status_message(), c->timeout_s);
 }
 
+enum status rendezvous_stop_later(const void *context)
+{
+    (void)context;
+    return STATUS_OK;
+}
+
 enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 {
     return meet(c, "", peer);
@@ -475,8 +481,7 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
     enum status st = socket_get(t->peer[rank], m, sizeof *m, t->timeout_s);
     if (st == STATUS_OK && m->bytes > size)
         st = status_fail(STATUS_INVALID, "it sends %u bytes, not %zu", m->bytes, size);
-    if (st == STATUS_OK)
-        st = socket_get(t->peer[rank], data, m->bytes, t->timeout_s);
+    st = st == STATUS_OK ? socket_get(t->peer[rank], data, m->bytes, t->timeout_s) : st;
     if (st != STATUS_OK) {
         st = status_context(st, "the connection to rank %d failed in %s", rank,
                             comm_op_text(op, text));
@@ -663,7 +668,8 @@ enum status control_meet(int rank, int size, bool one_host, double timeout_s, co
                                         .size = size,
                                         .timeout_s = timeout_s > 0 ? timeout_s : MEET_S,
                                         .job = "",
-                                        .secret = &m.secret};
+                                        .secret = &m.secret,
+                                        .interrupted = rendezvous_stop_later};
     int listener[SOCKET_ADDRESSES_MAX], n = 0;
     for (int r = 0; r < size; r++)
         peer[r] = -1;

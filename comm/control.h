@@ -91,6 +91,10 @@ struct rendezvous_config {
     const void *context;
 };
 
+/* As `interrupted`: a stop waits until all ranks have connected. If one ended before, the others
+ * would wait for it. */
+MUST_CHECK enum status rendezvous_stop_later(const void *context);
+
 /* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
  *

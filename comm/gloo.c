@@ -1,6 +1,7 @@
 /* The Gloo communicator, which connects processes without MPI. Every two ranks have a connection,
  * on which Gloo's collectives move the data (comm/gloo/); a thread carries them out (queue.c), and
  * the connections to rank 0 serve the health protocol (health.c). */
+#include "base/file.h"
 #include "base/module.h"
 #include "comm/control.h"
 #include "comm/gloo_port.h"
@@ -163,8 +164,10 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
 {
     struct secret secret;
     /* The rendezvous of the job has already refused a missing secret where one is needed. */
-    const struct rendezvous_config c = {
-        .timeout_s = config->timeout_s, .secret = &secret, .insecure = true};
+    const struct rendezvous_config c = {.timeout_s = config->timeout_s,
+                                        .secret = &secret,
+                                        .insecure = true,
+                                        .interrupted = rendezvous_stop_later};
     struct place own = {0}, *all;
     int listener = -1;
     TRY(array_new(&all, config->size));
@@ -177,8 +180,7 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
         st = meet_each(control, c, listener, all, socket);
         st = exchange(control, st, &own, all);
     }
-    if (listener >= 0)
-        close(listener);
+    fd_close(&listener);
     secret_clear(&secret);
     free(all);
     return st;
@@ -201,10 +203,8 @@ static void gloo_close(struct comm *c)
     if (g->link)
         g->port->close(g->link);
     for (int r = 0; r < c->size && g->socket; r++)
-        if (g->socket[r] >= 0)
-            close(g->socket[r]);
-    if (g->stop >= 0)
-        close(g->stop);
+        fd_close(&g->socket[r]);
+    fd_close(&g->stop);
     free(g->socket);
     free(g->peer);
     comm_close(g->control);

@@ -146,15 +146,19 @@ bool world_launched(const struct world_config *c)
 
 enum status world_check_launcher(const struct world_config *c)
 {
-    int size = launched_size();
+    struct launcher_place place;
     const char *mpi = comm_srun_mpi();
-    if (c->alone || size <= 1 || world_launched(c))
+    enum status st = launcher_place_find(&place);
+    if (!c->alone && st != STATUS_OK && place.rank >= 0)
+        return st;
+    if (c->alone || place.size <= 1 || world_launched(c))
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
                        "a launcher started %d processes that cannot find each other: %s%s%sset "
                        "MASTER_ADDR and MASTER_PORT, or give train --rendezvous HOST:PORT; with "
                        "train --mode nd each process trains alone",
-                       size, mpi ? "give srun --mpi=" : "", mpi ? mpi : "", mpi ? ", or " : "");
+                       place.size, mpi ? "give srun --mpi=" : "", mpi ? mpi : "",
+                       mpi ? ", or " : "");
 }
 
 enum status world_open(const struct world_config *c, struct world *w)

@@ -1,5 +1,6 @@
 /* Tests how processes of a job find and prove themselves to each other at a TCP address, and the
  * secret for their proofs. Each process is a thread. */
+#include "base/stop.h"
 #include "comm/control.h"
 #include "ranks.h"
 #include "tests/unit.h"
@@ -7,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,8 @@ static void *visit(void *arg)
     int peer[RANKS_MAX];
     v->st = rendezvous_meet(&v->config, peer);
     snprintf(v->message, sizeof v->message, "%s", v->st == STATUS_OK ? "" : status_message());
+    if (v->config.kind == RENDEZVOUS_NODES && v->st == STATUS_OK && v->config.rank > 0)
+        v->st = socket_put(peer[0], v->message, 16, 1); /* as launchers do */
     for (int r = 0; r < v->config.size; r++)
         if (peer[r] >= 0)
             close(peer[r]);
@@ -79,6 +83,21 @@ static int connect_silently(const char *address)
     freeaddrinfo(list);
     assert_true(fd >= 0);
     return fd;
+}
+
+/* A node whose launcher has ended may return while others are missing, whatever it had sent. */
+static void test_a_node_returns(void **state)
+{
+    (void)state;
+    struct visitor v[3] = {{{RENDEZVOUS_NODES, "127.0.0.1:29713", 0, 3, 4, "job", &own}},
+                           {{RENDEZVOUS_NODES, "127.0.0.1:29713", 1, 3, 4, "job", &own}}};
+    v[2] = v[1];
+    assert_int_equal(pthread_create(&v[0].thread, NULL, visit, &v[0]), 0);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(pthread_create(&v[i].thread, NULL, visit, &v[i]), 0);
+        ends(&v[i], STATUS_OK, "");
+    }
+    ends(&v[0], STATUS_LIBRARY, "did not reach");
 }
 
 static void test_absent_ranks(void **state)
@@ -315,6 +334,12 @@ static void test_ranks_that_are_connected_already(void **state)
     for (how = HERE; how < MISLED; how++) {
         ranks_succeed(&local_transport, 3, meet_again);
     }
+    /* A stop waits: a rank that ended here would leave the others waiting for it. */
+    how = HERE;
+    assert_int_equal(stop_take(SIGTERM), STOP_ORDERLY);
+    ranks_succeed(&local_transport, 3, meet_again);
+    stop_install();
+    how = MISLED;
     ranks_run(rank, &local_transport, 3, 60, meet_again);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(rank[r].failures, 0);
@@ -419,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_absent_ranks),
+        cmocka_unit_test(test_a_node_returns),
         cmocka_unit_test(test_strangers_are_turned_away),
         cmocka_unit_test(test_silent_clients_keep_no_rank_out),
         cmocka_unit_test(test_wrong_secrets_are_refused),
