@@ -404,7 +404,7 @@ static enum status read_run(const struct accept_output *o, struct accept_result 
     char path[ACCEPT_PATH_SIZE];
     struct run *run;
     TRY(path_format(path, sizeof path, "%s/run", o->dir));
-    TRY(run_load(path, &run));
+    TRY(run_load_whole(path, &run));
     enum status st = add_run(run, o, r);
     /* Only the run's readings of the host's load count: steps that took far longer than the median
      * may be the fault of the hardware. To a run, the other checks are other work. */

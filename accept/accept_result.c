@@ -293,11 +293,13 @@ static enum status read_metric(const json_t *object, struct accept_result *r)
         return damaged("name");
     TRY(read_values(object, name, r));
     struct accept_metric *m = accept_metric_find(r, name);
+    enum verdict verdict;
+    TRY(read_verdict(object, "verdict", &verdict));
     if (!m) /* a metric without values: judging adds it again as MISSING */
-        return STATUS_OK;
+        return verdict == VERDICT_PASS ? damaged("values") : STATUS_OK;
     if (json_object_get(object, "where")) /* earlier versions did not write it */
         TRY(read_text(object, "where", m->where, sizeof m->where));
-    TRY(read_verdict(object, "verdict", &m->verdict));
+    m->verdict = verdict;
     TRY(read_text(object, "limit", m->limit, sizeof m->limit));
     TRY(read_text(object, "reason", m->reason, sizeof m->reason));
     return read_text(object, "source", m->source, sizeof m->source);

@@ -97,7 +97,7 @@ static enum status accuracy_references_read(const char *dir, const struct accura
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
         if (!run_exists(path))
             continue;
-        CHECK(run_load(path, &run));
+        CHECK(run_load_whole(path, &run));
         st = add_run(run, t, r);
         run_free(run);
         if (st != STATUS_OK)

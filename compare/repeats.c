@@ -6,6 +6,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/text_new.h"
 #include "compare/fingerprint.h"
 #include "results/noise.h"
 
@@ -74,24 +75,23 @@ static enum status take(const struct run *run, struct repeat *r)
     }
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
-    r->dir = strdup(run->dir);
-    if (r->dir)
-        return STATUS_OK;
-    json_decref(r->fingerprint);
-    return status_fail(STATUS_OOM, "no memory for a run");
+    enum status st = text_new(&r->dir, "%s", run->dir);
+    if (st != STATUS_OK)
+        json_decref(r->fingerprint);
+    return st;
 }
 
 static enum status add_run(const char *dir, struct repeats *r)
 {
-    struct run *run;
-    enum status st = run_load(dir, &run);
+    struct run *run = NULL;
+    enum status st = run_load_whole(dir, &run);
     if (st == STATUS_DATA) {
         if (r->damaged++ == 0)
             text_clean(r->damage, sizeof r->damage, status_message());
-        return STATUS_OK;
+        st = STATUS_OK;
+        goto done;
     }
-    if (st != STATUS_OK)
-        return st;
+    CHECK(st);
     if (!run->summary) {
         unfinished(dir, r);
         goto done;

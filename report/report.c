@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RECORD_MAX_BYTES = 16 << 20 };
+enum { RECORD_MAX_BYTES = 16 << 20, LOCK_WAIT_S = 300 };
 
 /* ---- loading ---- */
 
@@ -138,8 +138,13 @@ static enum status draw_all(struct items *items, const struct report_config *c)
         return status_fail(STATUS_IO, "cannot write '%s': %s", document, strerror(errno));
     for (int i = 0; !direct && i < items->n; i++) { /* next to a pipe, there is no place for them */
         struct item *item = &items->v[i], own = *item;
+        int lock; /* so that two reports do not draw the same files */
         TRY(place_figures(item, i + 1, document));
+        TRY(dir_make(item->figures));
+        TRY(dir_lock(item->figures, "ampscale report", LOCK_WAIT_S, &lock));
         enum status st = item_draw(item, &c->size, &palette);
+        rmdir(item->figures); /* only if the record has no figure */
+        close(lock);
         if (st == STATUS_OK)
             continue;
         *item = own;
@@ -339,8 +344,7 @@ static void section_terms(struct writer *w)
         "several devices.",
         "fp32, tf32, bf16, amp: train's --precision. O0 to O3: Apex's optimization levels. "
         "Emulated: the processor lacks the type, which is computed in fp32 and rounded: the "
-        "accuracy "
-        "is that of the type, the speed is not.",
+        "accuracy is that of the type, the speed is not.",
         "Synthetic data: random tensors, which are not read or decoded.",
         "Weak scaling: a fixed batch per device. Strong scaling: a fixed batch in total.",
         "Speed-up: images/s divided by those of the first cell of the series, on one device. "
@@ -386,6 +390,15 @@ static enum status write_document(const struct items *items, const struct format
     return writer_end(&w);
 }
 
+/* Removes the earlier document after the figures of the new one could not be written. */
+static void remove_earlier(const char *path)
+{
+    char target[4096];
+    bool direct;
+    if (path && output_find(path, target, &direct) == STATUS_OK && !direct)
+        unlink(target);
+}
+
 enum status report_make(const struct report_config *c)
 {
     struct items items = {0};
@@ -393,12 +406,14 @@ enum status report_make(const struct report_config *c)
     enum status st = STATUS_OK;
     for (int i = 0; i < c->n; i++)
         CHECK(items_scan(&items, c->dir[i]));
-    if (items.n == 0) {
-        st = status_fail(STATUS_DATA, "'%s' has no record", c->dir[0]);
-        goto done;
+    if (items.n == 0)
+        CHECK(status_fail(STATUS_DATA, "'%s' has no record", c->dir[0]));
+    st = c->draw ? draw_all(&items, c) : STATUS_OK;
+    if (st == STATUS_IO) {
+        remove_earlier(c->markdown);
+        remove_earlier(c->html);
     }
-    if (c->draw)
-        CHECK(draw_all(&items, c));
+    CHECK(st);
     if (c->markdown)
         CHECK(write_document(&items, &format_markdown, c->markdown, c->output, c->said, &damaged));
     if (c->html)

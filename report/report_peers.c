@@ -169,13 +169,10 @@ void section_peer_accuracy(struct writer *w, const char *name, const json_t *rec
     writer_paragraph(
         w,
         "%s: %.0f images for training and %.0f for validation; %s. The same recipe on every side: "
-        "%s at %.0f px, %.0f images a step, %.0f epochs, learning rate %g (%s; epochs of "
-        "warm-up: %g), momentum %g, weight decay %g, RandomResizedCrop and a flip. Validation "
-        "top-1 "
-        "after the last epoch, with 95 %% intervals by Student's and Welch's t. A side is "
-        "equivalent "
-        "to %s if two one-sided tests, each at 5 %%, find the difference of means within %g "
-        "points.",
+        "%s at %.0f px, %.0f images a step, %.0f epochs, learning rate %g (%s; epochs of warm-up: "
+        "%g), momentum %g, weight decay %g, RandomResizedCrop and a flip. Validation top-1 after "
+        "the last epoch, with 95 %% intervals by Student's and Welch's t. A side is equivalent to "
+        "%s if two one-sided tests, each at 5 %%, find the difference of means within %g points.",
         json_text_at(data, "name"), json_number_at(data, "train"), json_number_at(data, "val"),
         json_text_at(data, "about"), json_text_at(r, "net"), json_number_at(r, "image_size"),
         json_number_at(r, "batch"), json_number_at(r, "epochs"), json_number_at(r, "lr"),

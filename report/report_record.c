@@ -178,10 +178,9 @@ static void peers(struct writer *w, const char *name, const json_t *record)
     writer_paragraph(w, "%s", json_text_at(record, "device"));
     writer_paragraph(
         w,
-        "%s and %s%s%s%s, in turns: medians of %.0f rounds on %.0f threads, and the "
-        "ratio of times with its minimum and maximum over the rounds; a ratio "
-        "above 1 means slower. A row counts as slower if its ratio is above %.2f in every "
-        "round: %s.",
+        "%s and %s%s%s%s, in turns: medians of %.0f rounds on %.0f threads, and the ratio of times "
+        "with its minimum and maximum over the rounds; a ratio above 1 means slower. A row counts "
+        "as slower if its ratio is above %.2f in every round: %s.",
         sides.ours, sides.theirs, *peer ? " (" : "", peer, *peer ? ")" : "",
         json_number_at(record, "rounds"), json_number_at(record, "threads"),
         json_number_at(record, "limit"),

@@ -213,7 +213,9 @@ static void add_run(struct table *t, const struct run *run)
     table_add_number(t, e ? e->val_top1 : NAN, 2);
     table_add_number(t, e ? e->val_top5 : NAN, 2);
     int64_t left_out = run_left_out(run);
-    const char *state = run->summary ? "complete" : run_state_str(outcome_recorded(run));
+    const char *state = !run->summary       ? run_state_str(outcome_recorded(run))
+                        : run_is_whole(run) ? "complete"
+                                            : "rows are missing";
     const char *disturbed = noise_recorded(run->summary, noise) ? ", disturbed: " : "";
     if (left_out > 0)
         table_add(t, "%s, %" PRId64 " undecodable images skipped%s%s", state, left_out, disturbed,

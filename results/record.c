@@ -129,22 +129,17 @@ static enum status record_open(const char *dir, const struct run_info *info, str
     CHECK(path_format(r->dir, sizeof r->dir, "%s", dir));
     CHECK(dir_make(dir));
     r->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (r->lock < 0) {
-        st = status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
-        goto done;
-    }
+    if (r->lock < 0)
+        CHECK(status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno)));
     /* Waits, because ranks of a job that has just failed may own the lock until they exit. If the
      * file system has no locks, the run starts without a lock, because two writers are rare. */
-    if (fd_lock(r->lock, LOCK_WAIT_SECONDS) != 0 && errno == EWOULDBLOCK) {
-        st = status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
-        goto done;
-    }
+    if (fd_lock(r->lock, LOCK_WAIT_SECONDS) != 0 && errno == EWOULDBLOCK)
+        CHECK(status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir));
     r->opened_ns = r->flushed_ns = clock_ns();
     *out = r;
     return STATUS_OK;
 done:
-    if (r->lock >= 0)
-        close(r->lock);
+    fd_close(&r->lock);
     pthread_mutex_destroy(&r->fresh_lock);
     free(r);
     return st;
@@ -177,12 +172,17 @@ static enum status look_for_run(const struct record *r, bool *found)
     return STATUS_OK;
 }
 
-/* Begins a run in a folder that is open, locked and without a run. */
-static enum status record_begin(struct record *r, const struct run_info *info)
+static enum status write_info(const struct record *r, const struct run_info *info)
 {
     json_t *run;
     TRY(info_json(info, &run));
-    TRY(json_write(run, JSON_INDENT(2), "%s/run.json", r->dir));
+    return json_write(run, JSON_INDENT(2), "%s/run.json", r->dir);
+}
+
+/* Begins a run in a folder that is open, locked and without a run. */
+static enum status record_begin(struct record *r, const struct run_info *info)
+{
+    TRY(write_info(r, info));
     return journals_open(r);
 }
 
@@ -221,11 +221,12 @@ static enum status record_continue(struct record *r, const struct run_info *info
     r->attempt = run->resumes + 1;
     if (run->n_telemetry)
         r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
-    if ((run->n_steps ? run->step[run->n_steps - 1].step + 1 : 0) < step ||
-        (run->n_epochs ? run->epoch[run->n_epochs - 1].epoch + 1 : 0) < epoch)
+    if (!run_has_rows(run, step, epoch))
         text_print(stderr, "ampscale: warning: the record in '%s' lacks rows before the checkpoint",
                    r->dir);
     run_free(run);
+    if (step == 0) /* nothing of the earlier attempt is kept */
+        TRY(write_info(r, info));
     TRY(journals_open(r));
     char file[64];
     snprintf(file, sizeof file, "summary-%" PRId64 ".json", step);

@@ -371,6 +371,30 @@ int64_t run_left_out(const struct run *run)
     return n;
 }
 
+bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs)
+{
+    int64_t n = run->n_steps, m = run->n_epochs;
+    int64_t step = n ? run->step[n - 1].step + 1 : 0, epoch = m ? run->epoch[m - 1].epoch + 1 : 0;
+    bool gap = (n && step - run->step[0].step != n) || (m && epoch - run->epoch[0].epoch != m);
+    return !gap && step >= steps && epoch >= epochs;
+}
+
+bool run_is_whole(const struct run *run)
+{
+    return run_has_rows(run, json_integer_value(json_object_get(run->summary, "steps")),
+                        json_integer_value(json_object_get(run->summary, "epochs")));
+}
+
+enum status run_load_whole(const char *dir, struct run **out)
+{
+    TRY(run_load(dir, out));
+    if (run_is_whole(*out))
+        return STATUS_OK;
+    run_free(*out);
+    *out = NULL;
+    return status_fail(STATUS_DATA, "'%s' lacks rows of steps or epochs", dir);
+}
+
 const json_t *run_config(const struct run *run, const char *key)
 {
     return json_object_get(json_object_get(run->info, "config"), key);

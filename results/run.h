@@ -45,6 +45,9 @@ bool run_exists(const char *dir);
 /* Loads a run, which the caller frees with run_free. STATUS_DATA if there is no folder, or no
  * run.json in it. */
 MUST_CHECK enum status run_load(const char *dir, struct run **run);
+
+/* As run_load; STATUS_DATA also if rows are missing (run_is_whole). For what judges or averages. */
+MUST_CHECK enum status run_load_whole(const char *dir, struct run **run);
 void run_free(struct run *run); /* NULL is fine */
 
 /* Removes the weights from a run's folder. They are large, and run_load does not need them. */
@@ -63,6 +66,11 @@ int64_t run_host_cores(const struct run *run, int64_t attempt);
  * are 1 if nothing is recorded. */
 MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
                                  int64_t *ranks_per_host);
+
+/* Whether no row is missing up to these numbers of steps and epochs; run_is_whole: up to those of
+ * the summary, if there is one. A run that began at another's checkpoint has no rows before it. */
+bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs);
+bool run_is_whole(const struct run *run);
 
 /* Returns the number of images left out of training and validation because they could not be
  * decoded. An image is counted once for each epoch in which it was left out. */

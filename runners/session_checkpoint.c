@@ -45,8 +45,8 @@ enum status session_identify(struct session *s)
 }
 
 /* Checks a folder without a checkpoint. STATUS_DATA if the run had written a checkpoint: that file
- * has been lost. Warns if the run was killed before its first checkpoint; the run then starts again
- * at step 0. */
+ * has been lost. STATUS_USAGE if the run is complete or of another program. Warns if the run was
+ * killed before its first checkpoint; the run then starts again at step 0. */
 static enum status check_unlost(const struct session *s)
 {
     char path[4096];
@@ -60,6 +60,7 @@ static enum status check_unlost(const struct session *s)
     int64_t steps = run->n_steps;
     bool each = s->config->checkpoint_every <= 1 && !s->config->no_checkpoint;
     bool lost = run->checkpoints > 0 || (each && run->n_epochs > 1);
+    bool ended = run->summary || run_config(run, "command");
     run_free(run);
     if (lost)
         return status_fail(STATUS_DATA,
@@ -67,6 +68,10 @@ static enum status check_unlost(const struct session *s)
                            " steps, but " CHECKPOINT_NAME
                            " is missing; restore it, or start a new run in another --out",
                            s->dir, steps);
+    if (ended)
+        return status_fail(STATUS_USAGE,
+                           "'%s' holds a run without a checkpoint; name another folder by --out",
+                           s->dir);
     if (steps > 0)
         text_print(stderr,
                    "ampscale: warning: '%s' has %" PRId64

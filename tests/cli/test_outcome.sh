@@ -40,6 +40,31 @@ grep -q '^| stopped .* incomplete |$' report.md || fail "report: $(grep stopped 
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
+# A record that lacks rows is not taken as complete.
+expect_train 0 "${few[@]}" --epochs 4 --no-checkpoint --out whole
+for lost in epochs:2d epochs:\$d steps:3d steps:\$d; do
+    rm -rf lossy base && mkdir lossy base && cp -r whole base/r1 && cp -r whole lossy/r1 && sed -i 's/"started_s": /&1/' lossy/r1/run.json
+    sed -i "${lost#*:}" "lossy/r1/${lost%:*}.jsonl"
+    expect 5 compare base lossy
+    grep -q "1 damaged run of NEW left out: 'lossy/r1' lacks rows" out || fail "compare without a row, $lost: $(<out)"
+    expect 0 report --no-figures -o report.md lossy
+    grep -q '^| r1 .* rows are missing' report.md || fail "report without a row, $lost: $(grep r1 report.md)"
+done
+# A run that is complete, or another program's, is not continued without a checkpoint.
+expect 2 train "${net[@]}" "${few[@]}" -b 4 --epochs 4 --no-checkpoint --resume auto --out whole
+one_line "resuming a complete run" "'whole' holds a run without a checkpoint"
+expect 0 record --out other -- true
+expect 2 train "${net[@]}" "${few[@]}" --resume auto --out other
+one_line "resuming another program" "'other' holds a run without a checkpoint"
+# Nothing is kept of a run that is killed before its first checkpoint.
+train_signalled KILL 3 "${few[@]}" --epochs 400 --out begun
+expect_train 0 "${few[@]}" -b 4 --epochs 1 --resume auto --out begun
+grep -q '"batch_size": 4' begun/run.json || fail "the record has the killed run's settings: $(grep batch_size begun/run.json)"
+# Two reports of a run at once.
+"$program" report whole -o one.md >one.out 2>&1 &
+expect 0 report whole --html two.html
+wait $! && [[ -s one.md ]] || fail "a report beside another: $(<one.out)"
+
 # A run diverges. The log shows values that are not finite as nan or inf.
 diverge=(train "${few[@]}" --dummy-train 96 -a resnet18 --image-size 32 -b 4 --threads 1 -j 1 -p 1 --lr 1e6)
 expect 1 "${diverge[@]}" --out diverged
