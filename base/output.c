@@ -17,7 +17,7 @@ enum { BUFFER_BYTES = 256 << 10, NOTICE_BYTES = 128, WAIT_MS = 20, WAITS_AFTER_S
 static struct output {
     FILE *before, *stream; /* NULL: not replaced */
     int fd, error;         /* error: errno of the last write, on a full disk for example; 0: none */
-    bool drops;
+    enum output_rule rule;
     size_t kept, dropped; /* numbers of bytes, the latter since the last notice */
     char bytes[BUFFER_BYTES + NOTICE_BYTES];
 } outputs[2];
@@ -38,14 +38,19 @@ static void drain(struct output *o, int ms)
     struct pollfd p = {.fd = o->fd, .events = POLLOUT};
     size_t done = 0;
     ssize_t n = 0;
-    if (o->error && !o->drops)
+    if (o->error && o->rule != OUTPUT_DROPS)
         return;
     while (done < o->kept && n >= 0 && poll(&p, 1, ms) == 1) {
         n = write(o->fd, o->bytes + done, o->kept - done < PIPE_BUF ? o->kept - done : PIPE_BUF);
         done += n > 0 ? (size_t)n : 0;
     }
     o->error = n < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
-    if (o->drops && o->error && (o->error == EPIPE || o->error == EBADF || o->fd > STDERR_FILENO)) {
+    if (o->error == EPIPE && o->rule == OUTPUT_ENDS && o == &outputs[0]) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    bool never = o->rule == OUTPUT_DROPS && (o->error == EBADF || o->fd > STDERR_FILENO);
+    if (o->error && (o->error == EPIPE || never)) {
         o->error = 0; /* the reader has gone, or there was none */
         done = o->kept;
     }
@@ -64,7 +69,7 @@ static ssize_t put(void *cookie, const char *bytes, size_t n)
     drain(o, 0);
     for (size_t left = n; left > 0;) {
         size_t space = o->dropped ? 0 : BUFFER_BYTES - o->kept, part = left < space ? left : space;
-        if (part < left && (o->drops || o->error || stopped())) {
+        if (part < left && (o->rule == OUTPUT_DROPS || o->error || stopped())) {
             o->dropped += left;
             break;
         }
@@ -88,7 +93,7 @@ static int open_again(int fd)
     return again >= 0 ? again : fd;
 }
 
-static void begin(struct output *o, FILE **stream, int mode, bool drops)
+static void begin(struct output *o, FILE **stream, int mode, enum output_rule rule)
 {
     if (!o->stream && (o->stream = fopencookie(o, "w", (cookie_io_functions_t){.write = put}))) {
         o->before = *stream;
@@ -98,13 +103,15 @@ static void begin(struct output *o, FILE **stream, int mode, bool drops)
     if (o->stream)
         setvbuf(o->stream, NULL, mode, BUFSIZ);
     o->fd = o->stream ? open_again(fileno(o->before)) : -1;
-    o->drops = drops;
+    o->rule = rule;
 }
 
-void output_begin(bool drops)
+void output_begin(enum output_rule rule)
 {
-    begin(&outputs[0], &stdout, drops || isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, drops);
-    begin(&outputs[1], &stderr, _IONBF, drops);
+    bool lines = rule == OUTPUT_DROPS || isatty(STDOUT_FILENO);
+    signal(SIGPIPE, SIG_IGN); /* a file that the user named must be completed or removed */
+    begin(&outputs[0], &stdout, lines ? _IOLBF : _IOFBF, rule);
+    begin(&outputs[1], &stderr, _IONBF, rule);
 }
 
 bool output_drain(void)
@@ -126,9 +133,9 @@ int output_end(void)
     fflush(stdout);
     for (int left = WAITS_AFTER_STOP; left > 0 && output_drain(); left -= stopped())
         poll(NULL, 0, WAIT_MS);
-    if (o->stream && !o->drops && !o->error && o->kept + o->dropped > 0)
+    if (o->stream && o->rule != OUTPUT_DROPS && !o->error && o->kept + o->dropped > 0)
         o->error = EINTR;
     stdout = o->stream ? o->before : stdout;
     stderr = o[1].stream ? o[1].before : stderr;
-    return o->stream && (!o->drops || ferror(o->stream)) ? o->error : 0;
+    return o->stream && (o->rule != OUTPUT_DROPS || ferror(o->stream)) ? o->error : 0;
 }

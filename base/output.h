@@ -6,12 +6,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+enum output_rule {
+    OUTPUT_ENDS,  /* waits for its reader until a stop signal; without one, SIGPIPE ends the process
+                   */
+    OUTPUT_WAITS, /* the same, but output to a reader that has gone is discarded */
+    OUTPUT_DROPS, /* never waits: what does not fit is dropped, and a line says how many bytes */
+};
+
 /* Replaces stdout and stderr by such streams, of which fileno knows nothing. The descriptors and
- * their flags stay as they are, because other processes share them. With `drops`, output never
- * blocks: lines that do not fit are dropped, and a line says how many bytes were; output to a
- * reader that has gone is discarded, which is no error. Else output waits for its reader, until a
- * stop signal arrives. A second call changes `drops`, and finds a descriptor that was replaced. */
-void output_begin(bool drops);
+ * their flags stay as they are, because other processes share them. A second call changes the rule,
+ * and finds a descriptor that was replaced. */
+void output_begin(enum output_rule rule);
 
 /* Writes the kept output that readers take now. Returns whether some is left. */
 bool output_drain(void);

@@ -52,7 +52,6 @@ void stop_install(void)
     sigaction(SIGUSR1, &a, NULL);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &a, NULL);
-    signal(SIGPIPE, SIG_IGN);
     sigaddset(&a.sa_mask, SIGCONT); /* continues the process all the same, and stays pending */
     pthread_sigmask(SIG_BLOCK, &a.sa_mask, NULL);
 }
@@ -70,12 +69,9 @@ int stop_signal(void)
 
 const char *stop_requested(void)
 {
-    int signo = arrived;
-    return signo == 0         ? NULL
-           : signo == SIGINT  ? "SIGINT"
-           : signo == SIGTERM ? "SIGTERM"
-           : signo == SIGHUP  ? "SIGHUP"
-                              : "SIGUSR1";
+    static const char *const names[NSIG] = {
+        [SIGINT] = "SIGINT", [SIGTERM] = "SIGTERM", [SIGHUP] = "SIGHUP", [SIGUSR1] = "SIGUSR1"};
+    return names[arrived];
 }
 
 enum status stop_check(void)

@@ -19,9 +19,8 @@ enum stop_action { STOP_NOTHING, STOP_ORDERLY, STOP_AT_ONCE };
 /* Notes a stop signal, and returns what it asks for. A signal handler may call it. */
 enum stop_action stop_take(int signo);
 
-/* Installs handlers that call stop_take, and forgets earlier signals. Ignores SIGPIPE, so
- * that a write to a closed terminal fails with an error instead of ending the process. Blocks
- * SIGCONT in this thread and in threads that it starts later, for stop_was_paused. */
+/* Installs handlers that call stop_take, and forgets earlier signals. Blocks SIGCONT in
+ * this thread and in threads that it starts later, for stop_was_paused. */
 void stop_install(void);
 
 /* Whether this process was stopped and continued (SIGSTOP, SIGCONT) since stop_install. */

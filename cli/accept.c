@@ -227,5 +227,5 @@ const struct cli_command cmd_accept = {
                  "ampscale accept --node-list results --out results/fleet"}},
     .part = {{accept_settings}},
     .config = &(struct accept_command){0},
-    .answers = true,
+    .output = OUTPUT_DROPS,
     .run = run_accept};

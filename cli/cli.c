@@ -149,5 +149,7 @@ int cli_run(const struct cli_command *c, int argc, char **argv)
         return run_family(c, argc, argv);
     if (!cli_read(c, argc, argv, &exit_code))
         return exit_code;
-    return cli_end(c->bench ? c->bench(c->config) : c->work(c->config));
+    enum status st = c->bench ? c->bench(c->config) : c->work(c->config);
+    return st == STATUS_OK && c->exit_code ? *(int *)((char *)c->config + c->exit_code)
+                                           : cli_end(st);
 }

@@ -2,6 +2,7 @@
  * writes results to stdout and messages to stderr. */
 #pragma once
 
+#include "base/output.h"
 #include "base/setting.h"
 
 #include <stdbool.h>
@@ -40,9 +41,11 @@ struct cli_command {
     } part[CLI_PARTS_MAX];
     void *config; /* configuration; a member whose row has no default must be initialised before the
                    * command line is read */
-    bool answers; /* whether it must answer signals while nobody reads its output (output_begin) */
-    bool prints;  /* whether the command prints results on stdout; --output FILE then writes them to
-                   * a file instead */
+    enum output_rule output; /* for a reader that is slow or has gone */
+    bool prints; /* whether the command prints results on stdout; --output FILE then writes them to
+                  * a file instead */
+    size_t exit_code; /* offset in `config` of the exit code (int) that `work` sets on success; 0:
+                       * `work` does not */
     /* A command has exactly one of the following members: */
     const struct cli_command *const *commands; /* the commands of a family; ends with NULL */
     enum status (*work)(void *config);

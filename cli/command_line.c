@@ -324,7 +324,7 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
         st = output_open(line.output);
     *exit_code = cli_end(st);
     if (st == STATUS_OK && !line.shown)
-        output_begin(c->answers);
+        output_begin(c->output);
     command_line_free(&line);
     return st == STATUS_OK && !line.shown;
 }

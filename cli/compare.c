@@ -199,8 +199,7 @@ static enum status work(struct compare_args *a)
     if (!a->json)
         compare_print(&report, stdout);
     enum status st = a->json ? json_print(compare_json(&report), stdout, JSON_RECORD) : STATUS_OK;
-    if (st == STATUS_OK)
-        st = compare_write(&report, &a->files);
+    st = st == STATUS_OK ? compare_write(&report, &a->files) : st;
     a->regression = report.verdicts[COMPARE_REGRESSION] > 0;
     if (st == STATUS_OK && a->record)
         st = compare_record(a->record, a->new, a->n_new, compare_passed(&report));

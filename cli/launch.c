@@ -287,5 +287,5 @@ const struct cli_command cmd_launch = {
                  "ampscale launch --nproc 2 --dry-run -- bench collective allreduce"}},
     .part = {{launch_settings}},
     .config = &(struct arguments){.as_rank = false},
-    .answers = true,
+    .output = OUTPUT_DROPS,
     .run = run_launch};

@@ -6,6 +6,7 @@ struct pair_args {
     struct pair_job job;
     int mib;
     double within, latency_within; /* percent */
+    int exit_code;
 };
 
 static enum status take_fault(const struct setting *s, const char *text, void *args)
@@ -37,20 +38,16 @@ static const struct setting pair_settings[] = {
     {0},
 };
 
-static int run_pair(const struct cli_command *c, int argc, char **argv)
+static enum status pair(void *args)
 {
-    struct pair_args *a = c->config;
-    int exit_code;
-    if (!cli_read(c, argc, argv, &exit_code))
-        return exit_code;
+    struct pair_args *a = args;
     if (!a->job.failing)
-        return cli_end(status_fail(STATUS_USAGE, "no failed nodes: give --failing"));
+        return status_fail(STATUS_USAGE, "no failed nodes: give --failing");
     a->job.run.step.out = stdout;
     a->job.run.bytes = (int64_t)a->mib << 20;
     a->job.run.within = a->within / 100;
     a->job.run.latency_within = a->latency_within / 100;
-    enum status st = pair_job_run(&a->job, &exit_code);
-    return st == STATUS_OK ? exit_code : cli_end(st);
+    return pair_job_run(&a->job, &a->exit_code);
 }
 
 enum { STEP = offsetof(struct pair_args, job.run.step) };
@@ -59,11 +56,10 @@ const struct cli_command cmd_pair = {
     .summary = "retest failed nodes, paired with good ones",
     .arguments = "--failing NODE,...|FILE",
     .doc = "Retests nodes that failed an acceptance, as the ranks of an MPI job with one rank per "
-           "node: "
-           "each node trains alone, then each failed node runs all-reduces with good nodes. The "
-           "pairs that fail distinguish a bad node from a bad link.\vExit status: 0 if no failure "
-           "was reproduced, 1 on an error, 2 on wrong usage, 4 if a failure was reproduced, 5 if "
-           "not everything could be measured.",
+           "node: each node trains alone, then each failed node runs all-reduces with good nodes. "
+           "The pairs that fail distinguish a bad node from a bad link.\vExit status: 0 if no "
+           "failure was reproduced, 1 on an error, 2 on wrong usage, 4 if a failure was "
+           "reproduced, 5 if not everything could be measured.",
     .example =
         {{"Retest a node with the help of two good ones (needs three nodes)",
           "ampscale launch --hosts node1,node2,node3 -- pair --failing node2"},
@@ -75,4 +71,5 @@ const struct cli_command cmd_pair = {
     .part = {{bench_device_settings, STEP}, {bench_network_settings, STEP}, {pair_settings}},
     .prints = true,
     .config = &(struct pair_args){.mib = 0},
-    .run = run_pair};
+    .exit_code = offsetof(struct pair_args, exit_code),
+    .work = pair};

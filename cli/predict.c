@@ -172,8 +172,7 @@ static enum status load_published(const char *path, const char *which, struct so
     TRY(published_load(path, &p));
     s = &p.series[0];
     enum status st = which || p.n > 1 ? published_find(&p, which ? which : "", &s) : STATUS_OK;
-    if (st == STATUS_OK)
-        st = source_of_published(s, out);
+    st = st == STATUS_OK ? source_of_published(s, out) : st;
     published_free(&p);
     return st;
 }
@@ -206,8 +205,7 @@ static enum status load_analysis(const char *path, const char *which, struct sou
     int64_t i = 0;
     TRY(analysis_read(path, &a));
     st = find_series(&a, path, which, &i);
-    if (st == STATUS_OK)
-        st = source_of_analysis(&a, i, out);
+    st = st == STATUS_OK ? source_of_analysis(&a, i, out) : st;
     analysis_free(&a);
     return st;
 }
@@ -333,12 +331,11 @@ const struct cli_command cmd_predict = {
     .doc =
         "Forecasts training on more ranks than were measured: throughput, efficiency, and their "
         "limits. RUN is the folder of 'ampscale train --out'; several runs that differ in their "
-        "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study' or "
-        "a published table (.csv); if it has several series, append a colon and the number or "
-        "name of a series. FILE may also be the output of 'ampscale bench step --predict GPU "
-        "--json'."
-        "\vExit status: 5 if a measured point that was not used lies outside the interval of its "
-        "forecast.",
+        "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study' or a "
+        "published table (.csv); if it has several series, append a colon and the number or name "
+        "of a series. FILE may also be the output of 'ampscale bench step --predict GPU "
+        "--json'.\vExit status: 5 if a measured point that was not used lies outside the interval "
+        "of its forecast.",
     .example =
         {{"Forecast from one run in mode ddp, for a network of 5 us and 12 GB/s",
           "ampscale predict runs/two --network 5,12 --ranks 2..64"},

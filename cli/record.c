@@ -156,18 +156,15 @@ static enum status run_command(char *const *argv, const char *log, struct proces
     CHECK(log_open(log, O_RDONLY, &copy.log));
     CHECK(process_signals_open(&signals));
     error = pthread_create(&thread, NULL, copy_output, &copy);
-    if (error) {
-        st = status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error));
-        goto done;
-    }
+    if (error)
+        CHECK(status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error)));
     st = process_run(
         &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
     pthread_join(thread, NULL);
 done:
-    if (copy.log >= 0)
-        close(copy.log);
+    fd_close(&copy.log);
     process_signals_close(&signals);
     return st;
 }
@@ -186,7 +183,7 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     TRY(run_command(a->argv, log, &end));
     struct load after = load_read(&meter);
     struct host_noise between = load_between(&begin, &after);
-    *exit_code = end.code;
+    *exit_code = stop_requested() ? 0 : end.code; /* 0: that of the status */
     if (stop_requested() || end.code != 0)
         return status_fail(stop_requested() ? STATUS_INTERRUPTED : STATUS_IO,
                            "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
@@ -275,17 +272,17 @@ const struct cli_command cmd_record = {
     .arguments = "[--] CMD ARG...",
     .doc =
         "Runs CMD, shows its output, and records the run in a folder that 'ampscale compare', "
-        "'report' and, through a history, 'trend' read: metrics found in the output, the "
-        "duration (metric seconds), the host, and whether other work disturbed the run. Runs "
-        "are compared if they agree in name, arguments and hardware. CMD's stdin is "
-        "empty.\vExit status: that of CMD, or 128 plus the number of the signal that ended it; 5 "
-        "if CMD succeeded, but its output lacks a metric; 2 on wrong usage. Without success, "
-        "the run is incomplete.",
+        "'report' and, through a history, 'trend' read: metrics found in the output, the duration "
+        "(metric seconds), the host, and whether other work disturbed the run. Runs are compared "
+        "if they agree in name, arguments and hardware. CMD's stdin is empty.\vExit status: that "
+        "of CMD, or 128 plus the number of the signal that ended it; 5 if CMD succeeded, but its "
+        "output lacks a metric; 2 on wrong usage. Without success, the run is incomplete.",
     .example =
         {{"Record a run of a program that prints '512.3 img/s' in each step (needs train.sh)",
           "ampscale record --name resnet50 --metric \"images_per_s=([0-9.]+) img/s\" --out "
           "runs/new/r1 -- ./train.sh"},
          {"Record the duration of a program", "ampscale record --out runs/sleep -- sleep 0.1"}},
     .part = {{record_settings}},
+    .output = OUTPUT_WAITS,
     .config = &(struct record_args){0},
     .run = run_record};

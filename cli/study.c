@@ -73,8 +73,7 @@ static enum status check_words(struct checking *c, const char *place, struct wor
                                enum status st)
 {
     char message[PROCESS_MESSAGE_SIZE];
-    if (st == STATUS_OK)
-        st = train_check_line(w->n, w->v);
+    st = st == STATUS_OK ? train_check_line(w->n, w->v) : st;
     words_free(w);
     if (st != STATUS_USAGE)
         return st;
@@ -91,8 +90,7 @@ static enum status check_value(struct checking *c, const char *key, const char *
 {
     struct words w = {0};
     enum status st = words_add_all(&w, "ampscale train", "--dummy", flag, value, NULL);
-    if (st == STATUS_OK)
-        st = words_add_flag(&w, "--image-size", "%" PRId64, image_size);
+    st = st == STATUS_OK ? words_add_flag(&w, "--image-size", "%" PRId64, image_size) : st;
     return check_words(c, key, &w, st);
 }
 
@@ -111,8 +109,7 @@ static enum status check_cell(struct checking *c, const struct study_plan *plan,
     char place[ANALYSIS_NAME_SIZE + 16];
     struct words w = {0};
     enum status st = words_add(&w, "ampscale train");
-    if (st == STATUS_OK)
-        st = study_train_words(plan, &run, "", &w);
+    st = st == STATUS_OK ? study_train_words(plan, &run, "", &w) : st;
     snprintf(place, sizeof place, "cell '%s'", plan->cell[cell].name);
     return check_words(c, place, &w, st);
 }
@@ -268,8 +265,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     TRY(path_format(path, sizeof path, "%s/" ANALYSIS_FILE, a->out));
     TRY(study_collect(store, command, &analysis));
     enum status st = analysis_write(&analysis, path);
-    if (st == STATUS_OK)
-        st = print_table(&analysis, stdout);
+    st = st == STATUS_OK ? print_table(&analysis, stdout) : st;
     *whole = true;
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
@@ -316,11 +312,9 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
         .program = program, .only = only, .retry = a->retry, .progress = a->quiet ? NULL : stderr};
     TRY(study_store_open(plan, a->out, &store));
     enum status st = a->analyse ? STATUS_OK : study_run_missing(&store, &how);
-    if (st == STATUS_OK)
-        st = sum_up(a, &store, &whole);
-    if (st == STATUS_OK)
-        st = study_count_left(&store, &how, &left);
-    study_store_close(&store);
+    st = st == STATUS_OK ? sum_up(a, &store, &whole) : st;
+    st = st == STATUS_OK ? study_count_left(&store, &how, &left) : st;
+    fd_close(&store.lock);
     return st == STATUS_OK ? check_left(a, &left, whole) : st;
 }
 
@@ -407,5 +401,5 @@ const struct cli_command cmd_study = {
                  "ampscale study quick --print >my.json"}},
     .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
-    .answers = true,
+    .output = OUTPUT_DROPS,
     .work = study};

@@ -60,8 +60,7 @@ static int run_train(const struct cli_command *c, int argc, char **argv)
     if (t->config.desired_acc > 0 && t->config.desired_acc <= 1)
         t->config.desired_acc *= 100;
     enum status st = torch_settle(t, argc, argv);
-    if (st == STATUS_OK)
-        st = train(t, argc, argv);
+    st = st == STATUS_OK ? train(t, argc, argv) : st;
     return cli_end(st);
 }
 
@@ -87,5 +86,5 @@ const struct cli_command cmd_train = {
              {live_settings, offsetof(struct train_command, live)},
              {torch_settings}},
     .config = &(struct train_command){.live = {0}},
-    .answers = true,
+    .output = OUTPUT_DROPS,
     .run = run_train};

@@ -19,7 +19,7 @@ struct trend_args {
     struct trend_config config;
     const char *allowed[ALLOWED_MAX];
     int fail_on;
-    bool worse;
+    int exit_code;
     struct plot_size pictures;
 };
 
@@ -68,8 +68,9 @@ static enum status draw(const struct trend *t, const struct trend_args *a)
     return picture_draw(path, a->out, &a->pictures, a->json);
 }
 
-static enum status trend(struct trend_args *a)
+static enum status trend(void *args)
 {
+    struct trend_args *a = args;
     enum status st;
     struct history h = {0};
     struct trend t = {0};
@@ -97,21 +98,11 @@ static enum status trend(struct trend_args *a)
         trend_print(&t, stdout);
     if (a->out)
         CHECK(draw(&t, a));
-    a->worse = a->fail_on && t.worse;
+    a->exit_code = a->fail_on && t.worse ? EXIT_WORSE : 0;
 done:
     trend_free(&t);
     history_free(&h);
     return st;
-}
-
-static int run_trend(const struct cli_command *c, int argc, char **argv)
-{
-    int exit_code;
-    struct trend_args *a = c->config;
-    if (!cli_read(c, argc, argv, &exit_code))
-        return exit_code;
-    enum status st = trend(a);
-    return st == STATUS_OK && a->worse ? EXIT_WORSE : cli_end(st);
 }
 
 const struct cli_command cmd_trend = {
@@ -132,4 +123,5 @@ const struct cli_command cmd_trend = {
     .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
     .prints = true,
     .config = &(struct trend_args){0},
-    .run = run_trend};
+    .exit_code = offsetof(struct trend_args, exit_code),
+    .work = trend};

@@ -153,8 +153,7 @@ bool streams_read(int stream[2], int signals, int timeout_ms,
         if (n > 0) {
             take(self, i, bytes, (size_t)n);
         } else if (p[i].revents && (n == 0 || errno != EINTR)) { /* EIO at a terminal's end */
-            close(stream[i]);
-            stream[i] = -1;
+            fd_close(&stream[i]);
         }
     }
     return true;
@@ -420,12 +419,10 @@ int launch_supervise(const struct launch_config *c)
                            .lines = {{log_line, &s, 0, ""}, {error_line, &s, 0, ""}},
                            .report = {REPORT_EXITED, .pid = getpid(), .host = "unknown"},
                            .parent = getppid()};
-    signal(SIGPIPE, SIG_IGN); /* the log must continue when the reader of stdout has ended */
     gethostname(s.report.host, sizeof s.report.host - 1);
     enum status st = launcher_place_find(&s.place);
     s.report.rank = s.place.rank;
-    if (st == STATUS_OK)
-        st = start(&s);
+    st = st == STATUS_OK ? start(&s) : st;
     int exit_code = status_exit_code(st);
     if (st == STATUS_OK) {
         watch(&s);

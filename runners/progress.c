@@ -92,6 +92,7 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
     meter_add(&p->top5, v->top5, (double)v->weight);
     meter_add(&p->rate, (double)v->images / v->time_s, v->time_s); /* mean: images over time */
     p->blank = v->images == 0;
+    p->last = i;
     if (v->skipped)
         p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not averaged */
     if (p->terminal)
@@ -115,5 +116,6 @@ void progress_end(struct progress *p)
         return;
     fprintf(p->out, "\r\033[K");
     /* Replaces the bar with the log line of the last batch. */
-    print_line(p, p->batches - 1);
+    if (p->time.weight > 0)
+        print_line(p, p->last);
 }

@@ -16,14 +16,14 @@ struct progress {
     FILE *out;
     bool terminal;
     char title[32];
-    int64_t batches;
-    int print_freq;    /* batches between lines; 0: neither lines nor a bar */
-    double begun;      /* start, in seconds of the monotonic clock */
-    double drawn;      /* time at which the bar was last drawn */
-    int64_t first;     /* the first batch of the pass that this process ran */
-    double loss_scale; /* 0: the loss is not scaled, and no scale is shown */
-    int64_t skipped;   /* skipped steps of this pass */
-    bool blank;        /* the last batch had no valid image */
+    int64_t batches, last; /* the number of batches, and the index of the last one so far */
+    int print_freq;        /* batches between lines; 0: neither lines nor a bar */
+    double begun;          /* start, in seconds of the monotonic clock */
+    double drawn;          /* time at which the bar was last drawn */
+    int64_t first;         /* the first batch of the pass that this process ran */
+    double loss_scale;     /* 0: the loss is not scaled, and no scale is shown */
+    int64_t skipped;       /* skipped steps of this pass */
+    bool blank;            /* the last batch had no valid image */
     struct meter time, data, loss, top1, top5, rate;
 };
 

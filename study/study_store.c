@@ -6,7 +6,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "results/noise.h"
+#include "results/run.h"
 
+#include <libgen.h>
 #include <unistd.h>
 
 enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16, SUMMARY_MAX_BYTES = 1 << 24 };
@@ -46,18 +48,10 @@ enum status study_store_open(const struct study_plan *plan, const char *dir,
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
     TRY(dir_make(dir));
     enum status st = dir_lock(dir, "ampscale study", 0, &store->lock);
-    if (st == STATUS_OK)
-        st = keep_plan(store);
+    st = st == STATUS_OK ? keep_plan(store) : st;
     if (st != STATUS_OK)
-        study_store_close(store);
+        fd_close(&store->lock);
     return st;
-}
-
-void study_store_close(struct study_store *store)
-{
-    if (store->lock >= 0)
-        close(store->lock);
-    store->lock = -1;
 }
 
 enum status study_store_state(const struct study_store *store, const struct study_run *run,
@@ -67,8 +61,16 @@ enum status study_store_state(const struct study_store *store, const struct stud
     *why = '\0';
     *state = STUDY_COMPLETE;
     TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
-    if (path_exists(path))
+    if (path_exists(path)) {
+        struct run *record = NULL;
+        enum status loaded = run_load_whole(dirname(path), &record);
+        run_free(record);
+        if (loaded != STATUS_DATA)
+            return loaded;
+        *state = STUDY_FAILED;
+        text_clean(why, PROCESS_MESSAGE_SIZE, status_message());
         return STATUS_OK;
+    }
     *state = STUDY_PENDING;
     TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
     if (!path_exists(path))

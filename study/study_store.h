@@ -17,14 +17,13 @@
 struct study_store {
     const struct study_plan *plan;
     const char *dir;
-    int lock;
+    int lock; /* the owner of the store closes it */
 };
 
 /* Opens the folder, or makes it, and writes plan.json. STATUS_IO while another process works in the
  * folder; STATUS_USAGE if the folder holds another study. */
 MUST_CHECK enum status study_store_open(const struct study_plan *plan, const char *dir,
                                         struct study_store *store);
-void study_store_close(struct study_store *store); /* no-op if the open failed */
 
 enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
 

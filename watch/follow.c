@@ -7,6 +7,8 @@
 #include "watch/watch.h"
 
 #include "base/bar.h"
+#include "base/file.h"
+#include "base/stop.h"
 #include "base/text_new.h"
 
 #include <errno.h>
@@ -69,8 +71,7 @@ static void screen_close(struct screen *s)
     if (s->signals < 0)
         return;
     say(s, LEAVE);
-    close(s->signals);
-    s->signals = -1;
+    fd_close(&s->signals);
 }
 
 /* Sets the columns and rows of the terminal; 80 and 0 if there is no terminal. */
@@ -115,13 +116,11 @@ static void suspend(struct screen *s)
     say(s, ENTER);
 }
 
-/* Waits for `seconds` seconds, or until the window's size changes or a signal requests the end.
- * Sets *ended to whether a signal requested the end. */
-static enum status screen_wait(struct screen *s, double seconds, bool *ended)
+/* Waits for `seconds` seconds, or until the window's size changes or a stop signal arrives. */
+static enum status screen_wait(struct screen *s, double seconds)
 {
     struct signalfd_siginfo info;
     struct pollfd ready = {.fd = s->signals, .events = POLLIN};
-    *ended = false;
     int n = poll(&ready, 1, (int)(seconds * 1000));
     if (n < 0 && errno != EINTR)
         return status_fail(STATUS_IO, "cannot wait: %s", strerror(errno));
@@ -129,7 +128,7 @@ static enum status screen_wait(struct screen *s, double seconds, bool *ended)
         if (info.ssi_signo == SIGTSTP)
             suspend(s);
         else if (info.ssi_signo != SIGWINCH)
-            *ended = true;
+            stop_take((int)info.ssi_signo);
     }
     return STATUS_OK;
 }
@@ -154,7 +153,7 @@ static enum status show(struct screen *s, const struct watch *w, bool ascii, cha
 static enum status follow(const struct watch_follow *c, struct watch *w, struct screen *s,
                           char **before)
 {
-    bool over = false, ended = false;
+    bool over = false;
     int failures = 0;
     for (;;) {
         enum status st = watch_poll(w, &over);
@@ -165,9 +164,9 @@ static enum status follow(const struct watch_follow *c, struct watch *w, struct 
             TRY(show(s, w, c->ascii, before));
         if (st == STATUS_OK && over)
             return STATUS_OK;
-        TRY(screen_wait(s, c->interval, &ended));
-        if (ended)
-            return STATUS_OK;
+        TRY(screen_wait(s, c->interval));
+        if (stop_signal())
+            return stop_signal() == SIGINT ? STATUS_OK : stop_check();
     }
 }
 

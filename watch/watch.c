@@ -83,10 +83,8 @@ static enum status plan_load(const char *dir, struct watch_plan *s)
     json_t *plan;
     TRY(json_read(path, PLAN_MAX_BYTES, &plan));
     const json_t *runs = json_object_get(plan, "runs");
-    if (!json_is_array(runs) || json_array_size(runs) > RUNS_MAX) {
-        st = status_fail(STATUS_DATA, "'%s' is not the plan of a study", path);
-        goto done;
-    }
+    if (!json_is_array(runs) || json_array_size(runs) > RUNS_MAX)
+        CHECK(status_fail(STATUS_DATA, "'%s' is not the plan of a study", path));
     CHECK(array_new(&s->run, json_array_size(runs)));
     for (; s->n < (int64_t)json_array_size(runs); s->n++)
         CHECK(run_dir(dir, json_array_get(runs, (size_t)s->n), &s->run[s->n].dir));

@@ -88,22 +88,53 @@ fi
 mkfifo unread
 sleep 1000 <>unread &
 reader=$!
-for command in "record --out recorded -- seq 10000000" "selftest --operations --every 40 -v" "watch same"; do
+"$build_dir/cli/ampscale" train "${small[@]}" --epochs 100000 --out live >/dev/null 2>&1 </dev/null &
+live=$!
+await 30 steps live
+for command in "record --out recorded -- seq 10000000" "selftest --operations --every 40 -v" "watch same" "watch live"; do
     read -ra words <<<"$command"
     head -c 1000000 /dev/zero >unread 2>/dev/null & # more than a pipe holds: it is full from now on
     filler=$!
     await 30 grep -q '^State:[[:space:]]*S' /proc/$filler/status
     output=unread output_err=err starts "unread-${words[0]}" "${words[@]}"
     sleep 1
-    again TERM
-    await 60 again TERM
+    kill -TERM "$job" 2>/dev/null
+    [[ $command == watch* ]] && await 10 gone || await 60 again TERM
     wait "$job" 2>/dev/null
     kill $filler && wait $filler 2>/dev/null
     none_left "unread-${words[0]}"
 done
-kill $reader
+kill $reader $live
+{ "$program" record --out read -- sh -c 'seq 100000; sleep 0.3; echo last' 2>err </dev/null && touch recorded-all; } | head -n 1 >/dev/null
+[[ -e recorded-all && $(tail -n 1 read/output.log) == last ]] || fail "record | head: $(<err), $(tail -n 1 read/output.log)"
 "$program" record --out late -- seq 200000 2>err </dev/null | { sleep 2 && cat >late.out; }
 seq 200000 | cmp - late.out || fail "a late reader does not get the whole output"
+
+# A reader of the messages that has gone does not keep a result from its file, and a pipe without a
+# reader does not keep a signal from the command.
+"$program" train "${small[@]}" --steps 8 --epochs 1 --no-checkpoint --out run >out 2>err || fail "train: $(<err)"
+mkdir base new && cp -r run base/r1 && cp -r run new/r1
+sed -i 's/"started_s": /&1/' new/r1/run.json
+"$program" compare base new --json -o fresh.json >out 2>err
+code=$?
+echo '{"verdict": "passed"}' >old.json
+"$program" compare base new --json -o old.json 2> >(exec true) && fail "compare passes a single run"
+cmp -s old.json fresh.json || fail "the verdict without a reader of stderr, exit code $code: $(<old.json)"
+starts export export run --format prometheus -o full.prom
+ends 0
+mkfifo idle.prom
+starts idle export run --format prometheus -o idle.prom
+sleep 0.5
+kill -TERM "$job"
+ends 143
+
+# SIGCHLD may be ignored by the parent, which is inherited.
+{ env --ignore-signal=CHLD "$program" record --out orphan -- true >out 2>err; } || fail "record without SIGCHLD: $(<err)"
+"$program" record --out cut -- sleep 60 >out 2>err &
+job=$! name=cut
+await 20 test -e cut/output.log
+kill -INT "$job"
+ends 130
 
 # A closed standard stream: its number is given to no other file, into which the output would go.
 for closed in "<&- >out" ">&-" "<&- >&-" ">&- 2>&-"; do

@@ -87,6 +87,12 @@ summaries s >after
 [[ $(wc -l <after) == 8 && -z $(comm -23 before after) ]] || fail "of 8 runs, some are incomplete or were repeated: $(diff before after)"
 [[ -z $(find s -name '*.safetensors' -o -name '*-tmp.*') ]] || fail "checkpoints or temporary files of the study remain"
 [[ -e s/data/jpeg/mine.tmp.1 ]] || fail "the study removed a file of the user"
+# A run that lost its rows has failed, and is repeated like one.
+damaged=$(ls -d s/cells/*dummy*/r1 | head -n 1)
+sed -i '/"step":2,/d' "$damaged/steps.jsonl"
+expect 5 study study.json --no-report --out s
+one_line "a study with a damaged run" "1 run of 's' failed; the same command with --retry runs it again"
+expect 0 study study.json --no-report --out s --retry
 
 # A log that is a link or a pipe is neither followed nor waited for.
 mkdir -p foreign/data && echo precious >precious
