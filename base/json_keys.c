@@ -50,9 +50,8 @@ enum status keys_check(const json_t *object, const char *where, const char *cons
 
 static enum status absent(const char *where, const char *key, bool required)
 {
-    if (!required)
-        return STATUS_OK;
-    return status_fail(STATUS_USAGE, "'%s%s%s' is missing", where, dot(where), key);
+    return !required ? STATUS_OK
+                     : status_fail(STATUS_USAGE, "'%s%s%s' is missing", where, dot(where), key);
 }
 
 static enum status count_read(const json_t *value, const char *where, const char *key, int64_t min,
@@ -70,9 +69,7 @@ enum status keys_count(const json_t *object, const char *where, const char *key,
                        int64_t min, int64_t max, int64_t *out)
 {
     const json_t *value = json_object_get(object, key);
-    if (!value)
-        return absent(where, key, required);
-    return count_read(value, where, key, min, max, out);
+    return value ? count_read(value, where, key, min, max, out) : absent(where, key, required);
 }
 
 enum status keys_text(const json_t *object, const char *where, const char *key, bool required,

@@ -91,9 +91,7 @@ static enum status collect_shapes(struct conv_bench *b)
         for (int p = 0; p < CONV_PASSES; p++)
             s->count[p] += !(first && p == 1);
     }
-    if (b->n == 0)
-        return status_fail(STATUS_USAGE, "'%s' has no convolution", g->arch);
-    return STATUS_OK;
+    return b->n == 0 ? status_fail(STATUS_USAGE, "'%s' has no convolution", g->arch) : STATUS_OK;
 }
 
 static enum status open_ops(struct conv_bench *b)

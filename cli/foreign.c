@@ -135,7 +135,5 @@ const char *foreign_flag(const char *command, const char *name)
         return find(of_train, name);
     if (strcmp(command, "ampscale launch") == 0)
         return find(of_launch, name);
-    if (strcmp(command, "ampscale watch") == 0)
-        return find(of_watch, name);
-    return NULL;
+    return strcmp(command, "ampscale watch") == 0 ? find(of_watch, name) : NULL;
 }

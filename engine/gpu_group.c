@@ -145,7 +145,5 @@ enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **por
 enum status gpu_group_open(const struct gpu_group *g, const struct comm_nccl_config *nccl, int n,
                            struct comm *const *host, struct device *const *device, struct comm **c)
 {
-    if (g->direct)
-        return comm_open_nccl(nccl, n, device, c);
-    return comm_open_staged(n, host, device, c);
+    return g->direct ? comm_open_nccl(nccl, n, device, c) : comm_open_staged(n, host, device, c);
 }

@@ -46,9 +46,7 @@ static enum image_format format_of(const uint8_t *bytes, size_t size)
 {
     if (begins(bytes, size, "\xff\xd8\xff", 3))
         return IMAGE_JPEG;
-    if (begins(bytes, size, "\x89PNG\r\n\x1a\n", 8))
-        return IMAGE_PNG;
-    return IMAGE_OTHER;
+    return begins(bytes, size, "\x89PNG\r\n\x1a\n", 8) ? IMAGE_PNG : IMAGE_OTHER;
 }
 
 /* Returns STATUS_DATA for a file that no decoder can read. The message names the file's format if

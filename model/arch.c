@@ -66,12 +66,11 @@ static enum status image_too_small(const struct arch *a, int classes, int image_
         st = graph_draw(a, classes, ++works, &g, still_small);
     while (st != STATUS_OK && still_small[0] && works < IMAGE_SIZE_MAX);
     graph_free(g);
-    if (st != STATUS_OK)
-        return st;
-    return status_fail(
-        STATUS_USAGE,
-        "images of %d pixels a side are too small for layer '%s' of %s; use at least %d",
-        image_size, layer, a->name, works);
+    return st != STATUS_OK ? st
+                           : status_fail(STATUS_USAGE,
+                                         "images of %d pixels a side are too small for layer '%s' "
+                                         "of %s; use at least %d",
+                                         image_size, layer, a->name, works);
 }
 
 enum status graph_build(const char *arch, int classes, int image_size, struct graph **g)

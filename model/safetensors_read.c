@@ -154,9 +154,7 @@ static enum status header_read(struct reading *r)
     r->f->root = json_loadb(r->header, r->header_length, JSON_REJECT_DUPLICATES, &error);
     if (!r->f->root)
         return damaged(r, "its header is not JSON (%s)", show(error.text).text);
-    if (!json_is_object(r->f->root))
-        return damaged(r, "its header is not a JSON object");
-    return STATUS_OK;
+    return !json_is_object(r->f->root) ? damaged(r, "its header is not a JSON object") : STATUS_OK;
 }
 
 static enum status metadata_check(const struct reading *r)

@@ -24,27 +24,25 @@ bool environment_allowed(const char *name)
     static const char *const prefixes[] = {
         "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "NCCL_", "CUDNN_", "OMPI_COMM_WORLD_",
     };
-    static const char *const names[] = {
-        "AMPSCALE_CUDNN_WITHOUT",
-        "CUDA_VISIBLE_DEVICES",
-        "JOB_COMPLETION_INDEX",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "NVIDIA_TF32_OVERRIDE",
-        "PMI_RANK",
-        "PMI_SIZE",
-        "RANK",
-        "SLURM_CPUS_PER_TASK",
-        "SLURM_JOB_ID",
-        "SLURM_JOB_NODELIST",
-        "SLURM_JOB_PARTITION",
-        "SLURM_LOCALID",
-        "SLURM_NNODES",
-        "SLURM_NODEID",
-        "SLURM_NTASKS",
-        "SLURM_PROCID",
-        "WORLD_SIZE",
-    };
+    static const char *const names[] = {"AMPSCALE_CUDNN_WITHOUT",
+                                        "CUDA_VISIBLE_DEVICES",
+                                        "JOB_COMPLETION_INDEX",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "NVIDIA_TF32_OVERRIDE",
+                                        "PMI_RANK",
+                                        "PMI_SIZE",
+                                        "RANK",
+                                        "SLURM_CPUS_PER_TASK",
+                                        "SLURM_JOB_ID",
+                                        "SLURM_JOB_NODELIST",
+                                        "SLURM_JOB_PARTITION",
+                                        "SLURM_LOCALID",
+                                        "SLURM_NNODES",
+                                        "SLURM_NODEID",
+                                        "SLURM_NTASKS",
+                                        "SLURM_PROCID",
+                                        "WORLD_SIZE"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

@@ -102,9 +102,7 @@ enum status journal_flush(struct journal *j, bool durable)
         return fail(j);
     }
     /* EINVAL: this file system does not support fsync; the write itself has succeeded. */
-    if (durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL)
-        return fail(j);
-    return STATUS_OK;
+    return durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL ? fail(j) : STATUS_OK;
 }
 
 enum status journal_close(struct journal *j)

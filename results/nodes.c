@@ -137,9 +137,7 @@ enum status nodes_read(const char *path, struct nodes *nodes)
 {
     int before = nodes->n;
     TRY(lines_each(path, true, add_line, nodes));
-    if (nodes->n == before)
-        return status_fail(STATUS_DATA, "'%s' has no node", path);
-    return STATUS_OK;
+    return nodes->n == before ? status_fail(STATUS_DATA, "'%s' has no node", path) : STATUS_OK;
 }
 
 enum status nodes_write(const json_t *nodes, const char *path)

@@ -239,12 +239,11 @@ static enum status check_same(const char *path, const struct safetensors *f, con
 {
     uint64_t have;
     TRY(read_count(path, f, key, 10, &have));
-    if (have == want)
-        return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
-                       "; give the same value, or start a new run in another --out",
-                       path, flag, have, want);
+    return have == want ? STATUS_OK
+                        : status_fail(STATUS_USAGE,
+                                      "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
+                                      "; give the same value, or start a new run in another --out",
+                                      path, flag, have, want);
 }
 
 static enum status check_word(const char *path, const struct safetensors *f, const char *key,

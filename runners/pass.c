@@ -12,13 +12,12 @@
 enum status pass_account(const struct session *s, const struct loader *l, const char *pass,
                          uint64_t seen, int64_t first, int64_t end)
 {
-    if (seen == loader_expected(l, first, end))
-        return STATUS_OK;
-    return status_fail(
-        STATUS_MISMATCH,
-        "%s of epoch %" PRId64
-        ", rank %d: an image was lost or read twice, so the record of this epoch is wrong",
-        pass, s->state.epoch, s->world.rank);
+    return seen == loader_expected(l, first, end)
+               ? STATUS_OK
+               : status_fail(STATUS_MISMATCH,
+                             "%s of epoch %" PRId64 ", rank %d: an image was lost or read twice, "
+                             "so the record of this epoch is wrong",
+                             pass, s->state.epoch, s->world.rank);
 }
 
 /* A validation batch whose result has not been read. */

@@ -70,9 +70,8 @@ static enum status append_devices(int rank, const char *text, json_t *list)
     json_t *devices = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     bool ok = json_is_array(devices) && json_array_extend(list, devices) == 0;
     json_decref(devices);
-    if (ok)
-        return STATUS_OK;
-    return status_fail(STATUS_DATA, "the sensors' summary of rank %d is invalid", rank);
+    return ok ? STATUS_OK
+              : status_fail(STATUS_DATA, "the sensors' summary of rank %d is invalid", rank);
 }
 
 /* On rank 0, appends the devices of all other ranks to `list`. */

@@ -16,9 +16,7 @@ int64_t operand_count(const struct op_desc *d, enum role role)
     struct op_roles roles = op_roles(d->kind);
     if (!((roles.reads | roles.writes) >> role & 1))
         return 0;
-    if (role == ROLE_STATE || role == ROLE_METRICS)
-        return 1;
-    return tensor_count(&d->t[role]);
+    return role == ROLE_STATE || role == ROLE_METRICS ? 1 : tensor_count(&d->t[role]);
 }
 
 size_t operand_bytes(const struct op_desc *d, enum role role)
