@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,16 +80,11 @@ static const char *split(const char *path, char dir[4096])
 /* No other program makes names with this mark and TEMPORARY_DIGITS hexadecimal digits behind it, so
  * that no file or folder of the user is taken for a temporary one. */
 static const char temporary_mark[] = ".ampscale-tmp.";
-enum {
-    TEMPORARY_DIGITS = 16,
-    MARK = sizeof temporary_mark - 1,
-    BEFORE_MARK = NAME_MAX - MARK - TEMPORARY_DIGITS /* bytes: longer names are cut */
-};
+enum { TEMPORARY_DIGITS = 16, MARK = sizeof temporary_mark - 1 };
 
 static bool is_temporary(const char *entry, const char *name)
 {
-    size_t length = strlen(entry);
-    size_t n = name ? strnlen(name, BEFORE_MARK) : length - MARK - TEMPORARY_DIGITS;
+    size_t length = strlen(entry), n = name ? strlen(name) : length - MARK - TEMPORARY_DIGITS;
     return length > MARK + TEMPORARY_DIGITS && length == n + MARK + TEMPORARY_DIGITS &&
            memcmp(entry + n, temporary_mark, MARK) == 0 && (!name || memcmp(entry, name, n) == 0) &&
            strspn(entry + n + MARK, "0123456789abcdef") == TEMPORARY_DIGITS;
@@ -203,10 +197,7 @@ enum status path_temporary(const char *path, char *out, size_t size)
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
         return status_fail(STATUS_IO, "cannot choose the name of a temporary file for '%s': %s",
                            path, strerror(errno));
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    return path_format(out, size, "%.*s%s%016" PRIx64,
-                       (int)(base - path + (ptrdiff_t)strnlen(base, BEFORE_MARK)), path,
-                       temporary_mark, name);
+    return path_format(out, size, "%s%s%016" PRIx64, path, temporary_mark, name);
 }
 
 void atomic_file_sweep(const char *dir)

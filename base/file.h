@@ -50,8 +50,8 @@ bool path_is_dir(const char *path);
 bool path_of_program(const char *name, char *out, size_t size);
 
 /* Writes "<path>.ampscale-tmp.<16 hexadecimal digits>" to `out`: an unpredictable name for a file
- * that will replace `path`. A long name is cut first. The caller creates that file with O_EXCL,
- * link or mkdir, which do not follow links. */
+ * that will replace `path`. The caller creates that file with O_EXCL, link or mkdir, which do not
+ * follow links. */
 MUST_CHECK enum status path_temporary(const char *path, char *out, size_t size);
 
 /* Closes a descriptor, unless it is below 0, and sets it to -1. */

@@ -100,7 +100,7 @@ struct answer {
 
 static enum status check_interrupted(const struct rendezvous_config *c)
 {
-    return c->interrupted ? c->interrupted(c->context) : stop_check();
+    return c->stops_later ? STATUS_OK : c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
 /* Sends a message without waiting: the buffer of a new connection is large enough. */
@@ -421,12 +421,6 @@ static enum status meet(const struct rendezvous_config *c, const char *separator
                        status_message(), c->timeout_s);
 }
 
-enum status rendezvous_stop_later(const void *context)
-{
-    (void)context;
-    return STATUS_OK;
-}
-
 enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 {
     return meet(c, "", peer);
@@ -669,7 +663,7 @@ enum status control_meet(int rank, int size, bool one_host, double timeout_s, co
                                         .timeout_s = timeout_s > 0 ? timeout_s : MEET_S,
                                         .job = "",
                                         .secret = &m.secret,
-                                        .interrupted = rendezvous_stop_later};
+                                        .stops_later = true};
     int listener[SOCKET_ADDRESSES_MAX], n = 0;
     for (int r = 0; r < size; r++)
         peer[r] = -1;

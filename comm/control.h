@@ -86,14 +86,11 @@ struct rendezvous_config {
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* allows an address beyond loopback without a secret */
     bool one_host;               /* all ranks are known to be on this host */
+    bool stops_later; /* a stop waits until all have connected, because others would wait for it */
     /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
     enum status (*interrupted)(const void *context);
     const void *context;
 };
-
-/* As `interrupted`: a stop waits until all ranks have connected. If one ended before, the others
- * would wait for it. */
-MUST_CHECK enum status rendezvous_stop_later(const void *context);
 
 /* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.

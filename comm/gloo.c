@@ -164,10 +164,8 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
 {
     struct secret secret;
     /* The rendezvous of the job has already refused a missing secret where one is needed. */
-    const struct rendezvous_config c = {.timeout_s = config->timeout_s,
-                                        .secret = &secret,
-                                        .insecure = true,
-                                        .interrupted = rendezvous_stop_later};
+    const struct rendezvous_config c = {
+        .timeout_s = config->timeout_s, .secret = &secret, .insecure = true, .stops_later = true};
     struct place own = {0}, *all;
     int listener = -1;
     TRY(array_new(&all, config->size));
