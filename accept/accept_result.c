@@ -92,9 +92,7 @@ enum status accept_result_text(struct accept_result *r, const char *name, const 
 double accept_metric_median(const struct accept_metric *m)
 {
     struct stats s;
-    if (!m->number || stats_of(m->number, m->n, &s) != STATUS_OK)
-        return NAN;
-    return s.median;
+    return !m->number || stats_of(m->number, m->n, &s) != STATUS_OK ? NAN : s.median;
 }
 
 void accept_result_free(struct accept_result *r)

@@ -25,13 +25,14 @@ static enum status read_object(const char *path, json_t **object)
     return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
-static enum status keep_spec(const struct accept_spec *spec, const struct accept_store *store,
-                             bool resume)
+/* Writes `is` to `<of>.json`, or compares it with that file. `name`: for the message. */
+static enum status keep(const char *of, const char *name, json_t *is,
+                        const struct accept_store *store, bool resume)
 {
     char path[ACCEPT_PATH_SIZE];
-    TRY(path_format(path, sizeof path, "%s/spec.json", store->dir));
+    TRY(path_format(path, sizeof path, "%s/%s.json", store->dir, of));
     if (!path_exists(path))
-        return json_write(json_incref(spec->json), ACCEPT_JSON, "%s", path);
+        return json_write(json_incref(is), ACCEPT_JSON, "%s", path);
     if (!resume)
         return status_fail(
             STATUS_USAGE,
@@ -40,21 +41,21 @@ static enum status keep_spec(const struct accept_spec *spec, const struct accept
     json_t *was = NULL;
     enum status st = json_read(path, FILE_MAX_BYTES, &was);
     if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, but may still contain
-                                               * the same spec */
+                                               * the same value */
         return st;
-    bool same = json_equal(was, spec->json);
+    bool same = json_equal(was, is);
     json_decref(was);
-    return same
-               ? STATUS_OK
-               : status_fail(
-                     STATUS_USAGE,
-                     "the results in '%s' are of a spec that differs from '%s'; give another --out",
-                     store->dir, spec->name);
+    return same ? STATUS_OK
+                : status_fail(
+                      STATUS_USAGE,
+                      "the results in '%s' are of a %s that differs from '%s'; give another --out",
+                      store->dir, of, name);
 }
 
-enum status accept_store_open(const struct accept_spec *spec, const char *dir, bool resume,
-                              struct accept_store *store)
+enum status accept_store_open(const struct accept_spec *spec, const char *node, const char *dir,
+                              bool resume, struct accept_store *store)
 {
+    json_t *name = NULL;
     char checks[ACCEPT_PATH_SIZE], verdict[ACCEPT_PATH_SIZE];
     *store = (struct accept_store){.dir = dir, .lock = -1};
     TRY(path_format(checks, sizeof checks, "%s/checks", dir));
@@ -68,17 +69,15 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     }
     if (st == STATUS_OK)
         fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
-    st = st == STATUS_OK ? keep_spec(spec, store, resume) : st;
+    st = st == STATUS_OK ? json_new(&name, "{s:s}", "node", node) : st;
+    st = st == STATUS_OK ? keep("spec", spec->name, spec->json, store, resume) : st;
+    st = st == STATUS_OK ? keep("node", node, name, store, resume || !*node) : st;
+    json_decref(name);
     if (st == STATUS_OK)
         st = file_remove(verdict); /* this verdict is from an earlier test suite */
     if (st != STATUS_OK)
-        accept_store_close(store);
+        fd_close(&store->lock);
     return st;
-}
-
-void accept_store_close(struct accept_store *store)
-{
-    fd_close(&store->lock);
 }
 
 static enum status result_path(const struct accept_store *store, const char *check, bool whole,

@@ -5,17 +5,16 @@
 
 struct accept_store {
     const char *dir;
-    int lock; /* inherited by child processes */
+    int lock; /* inherited by child processes; the owner of the store closes it */
 };
 
-/* Opens the folder, which is made if it is missing. Writes the spec into it, and removes the
- * accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of another spec,
- * or if it holds any results and `resume` is false; STATUS_IO if another process works in the
- * folder, after a wait of 20 seconds. The commands of checks count too: if an earlier call was
- * killed, they write into the folder until they have ended. */
-MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *dir,
-                                         bool resume, struct accept_store *store);
-void accept_store_close(struct accept_store *store); /* no-op if the open failed */
+/* Opens the folder, which is made if it is missing. Writes the spec and the node's name into it,
+ * and removes the accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of
+ * another spec or node, or if it holds any results and `resume` is false; STATUS_IO if another
+ * process works in the folder, after a wait of 20 seconds. The commands of checks count too: if an
+ * earlier call was killed, they write into the folder until they have ended. */
+MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *node,
+                                         const char *dir, bool resume, struct accept_store *store);
 
 /* Reads a check's measurements so far, and sets *whole to whether the check has ended. The result
  * is zeroed if the file is missing or cannot be read. */

@@ -477,17 +477,17 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
     enum status st;
     *report = (struct accept_report){0};
     CHECK(accept_plan_burn(spec, options, &w.burn_s));
-    CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
+    CHECK(begin_report(&w, report));
+    CHECK(accept_store_open(spec, report->node, options->dir, options->resume, &w.store));
     CHECK(process_signals_open(&w.signals));
     load_open(&w.meter, options->proc, NULL);
-    CHECK(begin_report(&w, report));
     CHECK(run_all(&w, report));
     const struct accept_metric *device = accept_metric_find(&report->check[0], "device");
     if (device && device->text)
         snprintf(report->device, sizeof report->device, "%s", device->text[0]);
 done:
     process_signals_close(&w.signals);
-    accept_store_close(&w.store);
+    fd_close(&w.store.lock);
     if (st != STATUS_OK)
         accept_report_free(report);
     return st;

@@ -155,7 +155,7 @@ static enum status load_runs(const struct predict_args *a, struct source *out)
     enum status st;
     struct run *run[SOURCES_MAX] = {NULL};
     for (int i = 0; i < a->n_sources; i++)
-        CHECK(run_load(a->source[i], &run[i]));
+        CHECK(run_load_whole(a->source[i], &run[i]));
     CHECK(source_of_runs((const struct run *const *)run, a->n_sources, out));
 done:
     for (int i = 0; i < a->n_sources; i++)

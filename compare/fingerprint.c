@@ -17,17 +17,15 @@ static const char *const roots[] = {"build", "config", "device", "libraries", "h
 
 /* Fields that do not affect the measurements. The array `left_out` has whole names, and
  * `left_out_ends` has last parts of names. */
-static const char *const left_out[] = {
-    "config.seed",
-    "config.resume",
-    "config.wgrad_stream",
-    "config.pdl",
-    "host.hostname",
-    "host.environment.SLURM_JOB_ID",
-    "host.environment.SLURM_JOB_NODELIST",
-    "host.environment.JOB_COMPLETION_INDEX",
-    "host.environment.CUDA_VISIBLE_DEVICES",
-};
+static const char *const left_out[] = {"config.seed",
+                                       "config.resume",
+                                       "config.wgrad_stream",
+                                       "config.pdl",
+                                       "host.hostname",
+                                       "host.environment.SLURM_JOB_ID",
+                                       "host.environment.SLURM_JOB_NODELIST",
+                                       "host.environment.JOB_COMPLETION_INDEX",
+                                       "host.environment.CUDA_VISIBLE_DEVICES"};
 static const char *const left_out_ends[] = {
     "uuid_hash",        "index",         "max_pcie_generation",
     "max_pcie_width",   "remapped_rows", "remapping_pending",
@@ -104,16 +102,49 @@ static enum status flatten(const char *name, json_t *value, int depth, json_t *i
     return STATUS_OK;
 }
 
+static bool same(const char *name, const json_t *a, const json_t *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (json_is_number(a) && json_is_number(b)) {
+        double x = json_number_value(a), y = json_number_value(b);
+        double slack = strcmp(last_part(name, '.'), "memory_bytes") == 0 ? 0.01 : 0;
+        return fabs(x - y) <= slack * fmax(fabs(x), fabs(y));
+    }
+    return json_equal(a, b);
+}
+
+/* Adds an attempt. A field that differs from the earlier attempts gets both values, which no run
+ * with one configuration has. */
+static enum status add_attempt(const json_t *info, json_t *into)
+{
+    enum status st = STATUS_OK;
+    const char *name;
+    json_t *own, *value;
+    TRY(json_new(&own, "{}"));
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        value = json_object_get(info, roots[i]);
+        if (value)
+            CHECK(flatten(roots[i], value, 0, own));
+    }
+    json_object_foreach(own, name, value)
+    {
+        json_t *was = json_object_get(into, name);
+        if (!same(name, was, value))
+            CHECK(json_put(into, name, was ? json_pack("[O, O]", was, value) : json_incref(value)));
+    }
+done:
+    json_decref(own);
+    return st;
+}
+
 enum status fingerprint_of(const struct run *run, json_t **out)
 {
     int64_t left = run_left_out(run);
     enum status st;
     TRY(json_new(out, "{}"));
-    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-        json_t *value = json_object_get(run->info, roots[i]);
-        if (value)
-            CHECK(flatten(roots[i], value, 0, *out));
-    }
+    for (size_t i = 0; i < json_array_size(run->infos); i++)
+        CHECK(add_attempt(json_array_get(run->infos, i), *out));
     /* Old records do not have the key; their runs decoded at a reduced size. */
     const json_t *config = json_object_get(run->info, "config");
     if (json_is_string(json_object_get(config, "data")) && !json_object_get(config, "decode"))
@@ -126,18 +157,6 @@ enum status fingerprint_of(const struct run *run, json_t **out)
 done:
     json_decref(*out);
     return st;
-}
-
-static bool same(const char *name, const json_t *a, const json_t *b)
-{
-    if (!a || !b)
-        return a == b;
-    if (json_is_number(a) && json_is_number(b)) {
-        double x = json_number_value(a), y = json_number_value(b);
-        double slack = strcmp(last_part(name, '.'), "memory_bytes") == 0 ? 0.01 : 0;
-        return fabs(x - y) <= slack * fmax(fabs(x), fabs(y));
-    }
-    return json_equal(a, b);
 }
 
 static bool is_allowed(const char *name, const char *const *allowed, int n)

@@ -337,11 +337,11 @@ static void print_command(FILE *to, const json_t *argv, bool out)
 static enum status say_command(struct writer *w, const struct run *run)
 {
     struct text_stream s;
-    size_t n = json_array_size(run->commands);
+    size_t n = json_array_size(run->infos);
     TRY(text_stream_open(&s));
     for (size_t i = 0; i < n; i++) {
-        const json_t *attempt = json_array_get(run->commands, i);
-        const json_t *next = json_array_get(run->commands, i + 1);
+        const json_t *attempt = json_array_get(run->infos, i);
+        const json_t *next = json_array_get(run->infos, i + 1);
         print_command(s.out, json_object_get(attempt, "argv"), n > 1);
         if (next)
             fprintf(s.out, "   # stopped; resumed after step %.0f\n", json_number_at(next, "step"));

@@ -229,6 +229,7 @@ static enum status record_continue(struct record *r, const struct run_info *info
         TRY(write_info(r, info));
     TRY(journals_open(r));
     char file[64];
+    (void)!unlinkat(r->lock, "outcome.json", 0); /* of the earlier attempt */
     snprintf(file, sizeof file, "summary-%" PRId64 ".json", step);
     if (renameat(r->lock, "summary.json", r->lock, file) != 0 && errno != ENOENT)
         return status_fail(STATUS_IO, "cannot rename '%s/summary.json': %s", r->dir,

@@ -47,10 +47,7 @@ static enum status run_add_attempt(struct run *run, const json_t *info)
     run->process = json_incref(json_object_get(info, "process"));
     if (json_array_append(run->attempts, ranks ? ranks : json_null()) != 0)
         return status_fail(STATUS_OOM, "no memory for the attempts of a run");
-    json_t *argv = json_object_get(info, "argv"), *step = json_object_get(info, "step");
-    return json_add(run->commands,
-                    json_pack("{s:o, s:o}", "argv", argv ? json_incref(argv) : json_array(), "step",
-                              json_is_integer(step) ? json_incref(step) : json_integer(0)));
+    return json_add(run->infos, json_incref((json_t *)info));
 }
 
 /* Applies an event line; ignores kinds that this version does not know. */
@@ -230,7 +227,7 @@ static enum status info_load(const char *dir, struct run *run)
                            dir);
     TRY(document_load(dir, "run.json", &run->info));
     run->attempts = json_array();
-    run->commands = json_array();
+    run->infos = json_array();
     enum status st = run_add_attempt(run, run->info);
     return st == STATUS_OK ? st : status_context(st, "'%s/run.json'", dir);
 }
@@ -306,7 +303,7 @@ void run_free(struct run *run)
     json_decref(run->outcome);
     json_decref(run->process);
     json_decref(run->attempts);
-    json_decref(run->commands);
+    json_decref(run->infos);
     free(run->step);
     free(run->epoch);
     free(run->rank);
@@ -374,15 +371,24 @@ int64_t run_left_out(const struct run *run)
 bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs)
 {
     int64_t n = run->n_steps, m = run->n_epochs;
-    int64_t step = n ? run->step[n - 1].step + 1 : 0, epoch = m ? run->epoch[m - 1].epoch + 1 : 0;
-    bool gap = (n && step - run->step[0].step != n) || (m && epoch - run->epoch[0].epoch != m);
-    return !gap && step >= steps && epoch >= epochs;
+    const struct step_record *s = run->step;
+    const struct epoch_record *e = run->epoch;
+    const char *from = run_config_text(run, "resume", "");
+    bool other = *from && strcmp(from, "auto") != 0; /* it began at another run's checkpoint */
+    bool gap = (n && s[n - 1].step - s->step != n - 1) || (m && e[m - 1].epoch - e->epoch != m - 1);
+    gap = gap || (n && m && s->epoch != e->epoch) || (n && s->step > 0 && s->epoch == 0 && !other);
+    return !gap && (n ? s[n - 1].step + 1 : 0) >= steps && (m ? e[m - 1].epoch + 1 : 0) >= epochs;
 }
 
 bool run_is_whole(const struct run *run)
 {
-    return run_has_rows(run, json_integer_value(json_object_get(run->summary, "steps")),
-                        json_integer_value(json_object_get(run->summary, "epochs")));
+    const json_t *steps = json_object_get(run->summary, "steps");
+    const json_t *epochs = json_object_get(run->summary, "epochs");
+    int64_t n = json_integer_value(steps), m = json_integer_value(epochs);
+    if (!steps || !epochs || json_is_true(run_config(run, "evaluate")))
+        return run_has_rows(run, 0, 0);
+    return json_is_integer(steps) && json_is_integer(epochs) && run_has_rows(run, n, m) &&
+           !run_has_rows(run, n + 1, 0) && !run_has_rows(run, 0, m + 1);
 }
 
 enum status run_load_whole(const char *dir, struct run **out)

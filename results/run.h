@@ -32,8 +32,8 @@ struct run {
     int64_t n_telemetry;
     struct telemetry_record *telemetry; /* ascending by .sample and .device */
     json_t *attempts;    /* array: for each attempt its list of ranks, or null if it had one rank */
-    json_t *commands;    /* array: for each attempt {"argv", "step"}; "step" is the number of steps
-                          * before the attempt, 0 for the first one */
+    json_t *infos;       /* array: run.json, then each resume event, which has the same members, and
+                          * "step", the number of steps before the attempt */
     int64_t resumes;     /* attempts after the first */
     int64_t checkpoints; /* number of checkpoints written over all attempts, as far as recorded */
     double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */

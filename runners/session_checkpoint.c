@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,7 +60,8 @@ static enum status check_unlost(const struct session *s)
     TRY(run_load(s->dir, &run));
     int64_t steps = run->n_steps;
     bool each = s->config->checkpoint_every <= 1 && !s->config->no_checkpoint;
-    bool lost = run->checkpoints > 0 || (each && run->n_epochs > 1);
+    each = each && run->n_epochs > 1 && isfinite(run->epoch[run->n_epochs - 1].train_loss);
+    bool lost = run->checkpoints > 0 || each; /* weights that are not finite are not written */
     bool ended = run->summary || run_config(run, "command");
     run_free(run);
     if (lost)

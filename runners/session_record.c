@@ -2,6 +2,7 @@
 #include "runners/session.h"
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "engine/gpu_group.h"
 #include "model/exchange.h"
@@ -117,7 +118,14 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (s->config->expect)
         TRY(expected_open(s->config->expect, info->config, info->libraries, info->device,
                           &s->expected));
-    if (s->config->resume && !s->config->evaluate)
+    const char *from = s->config->resume;
+    size_t n = strlen(s->dir) - (s->dir[strlen(s->dir) - 1] == '/');
+    bool other = from && strcmp(from, "auto") != 0 && /* a checkpoint of another folder */
+                 (strncmp(from, s->dir, n) != 0 || from[n] != '/');
+    if (other && dir_has(s->dir, "run.json"))
+        return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
+                           s->dir);
+    if (from && !s->config->evaluate)
         return record_resume(s->dir, info, s->state.step, s->state.epoch, &s->record);
     if (!s->config->out || strcmp(s->dir, s->config->out) != 0)
         TRY(claim_dir(s));

@@ -53,8 +53,8 @@ static enum status check_device(const struct run *record, const char *want)
 /* Compares the settings in the record with those of the study's plan. The spec's "launcher" or
  * "train" may have changed a setting; the run would then be shown under the name of the wrong cell.
  * STATUS_DATA names the first difference; settings that the record lacks are not compared. */
-static enum status check_run(const struct study_plan *plan, const struct study_run *r,
-                             const struct run *record)
+enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
+                            const struct run *record)
 {
     const struct study_spec *s = plan->spec;
     const struct study_cell *c = &plan->cell[r->cell];
@@ -109,9 +109,7 @@ static enum status collect_run(const struct study_store *store, const struct stu
     enum status st = run_load(path, &record);
     if (st == STATUS_OK) {
         take_machine(record, machine);
-        st = check_run(store->plan, run, record);
-        if (st == STATUS_OK)
-            st = study_sample_of(record, store->plan->spec->warmup_steps, &r->sample[r->n]);
+        st = study_sample_of(record, store->plan->spec->warmup_steps, &r->sample[r->n]);
         run_free(record);
     }
     if (st == STATUS_OK)

@@ -64,6 +64,7 @@ enum status study_store_state(const struct study_store *store, const struct stud
     if (path_exists(path)) {
         struct run *record = NULL;
         enum status loaded = run_load_whole(dirname(path), &record);
+        loaded = loaded == STATUS_OK ? study_check_run(store->plan, run, record) : loaded;
         run_free(record);
         if (loaded != STATUS_DATA)
             return loaded;

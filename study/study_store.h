@@ -27,6 +27,11 @@ MUST_CHECK enum status study_store_open(const struct study_plan *plan, const cha
 
 enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
 
+/* STATUS_DATA if the record is of other settings than the plan's run. */
+struct run;
+MUST_CHECK enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
+                                       const struct run *record);
+
 /* Reads the state of a run. `why` gets the reason of a failure. */
 MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,

@@ -42,9 +42,9 @@ ended stopped done 0 steps
 
 # A record that lacks rows is not taken as complete.
 expect_train 0 "${few[@]}" --epochs 4 --no-checkpoint --out whole
-for lost in epochs:2d epochs:\$d steps:3d steps:\$d; do
+for lost in epochs:2d epochs:1d epochs:\$d 'epochs:$s/\(.*\)"epoch":3\(.*\)/&\n\1"epoch":4\2/' steps:3d steps:1,7d steps:1d steps:\$d; do
     rm -rf lossy base && mkdir lossy base && cp -r whole base/r1 && cp -r whole lossy/r1 && sed -i 's/"started_s": /&1/' lossy/r1/run.json
-    sed -i "${lost#*:}" "lossy/r1/${lost%:*}.jsonl"
+    sed -i "${lost#*:}" "lossy/r1/${lost%%:*}.jsonl"
     expect 5 compare base lossy
     grep -q "1 damaged run of NEW left out: 'lossy/r1' lacks rows" out || fail "compare without a row, $lost: $(<out)"
     expect 0 report --no-figures -o report.md lossy
@@ -56,6 +56,25 @@ one_line "resuming a complete run" "'whole' holds a run without a checkpoint"
 expect 0 record --out other -- true
 expect 2 train "${net[@]}" "${few[@]}" --resume auto --out other
 one_line "resuming another program" "'other' holds a run without a checkpoint"
+expect_train 0 "${few[@]}" --seed 3 --epochs 1 --out another
+for folder in whole other; do
+    expect 2 train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safetensors --out $folder
+    one_line "continuing a run in the folder of another" "'$folder' already holds a run; name another folder by --out"
+done
+expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safetensors --out another
+# Weights that are not finite are not written, and so are not missing.
+expect_train 0 "${few[@]}" --lr 1e6 --on-nan continue --epochs 3 --out nan
+expect 2 train "${net[@]}" "${few[@]}" --lr 1e6 --on-nan continue --epochs 4 --resume auto --out nan
+# A run that went on with other settings is a run of neither.
+rm -rf base changed && mkdir base changed
+train_signalled TERM 9 "${few[@]}" --epochs 4 --out changed/r1
+expect_train 0 "${few[@]}" --epochs 4 --out base/r1
+expect_train 0 "${few[@]}" --lr 0.01 --momentum 0.5 --epochs 4 --out changed/r1 --resume auto
+expect 5 compare base changed
+grep -q "config.lr: .*0.05.*\[0.05,0.01\]" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
+# While a run goes on, no outcome is shown.
+train_signalled KILL 9 "${few[@]}" --epochs 400 --out another --seed 3 --resume auto
+[[ ! -e another/outcome.json ]] || fail "a killed run has the outcome of the attempt before it"
 # Nothing is kept of a run that is killed before its first checkpoint.
 train_signalled KILL 3 "${few[@]}" --epochs 400 --out begun
 expect_train 0 "${few[@]}" -b 4 --epochs 1 --resume auto --out begun

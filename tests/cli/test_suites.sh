@@ -47,6 +47,7 @@ for signal in KILL:137 TERM:143; do
     sed -i 's/"steps": 100000000/"steps": 4/' spec.json "$signal/spec.json"
     expect 0 accept --spec ./spec.json --out "$signal" --resume
     [[ $(stat -c %i "$signal/checks/a.json") == "$kept" ]] || fail "a complete check was run again"
+    expect_error 2 "the results in '$signal' are of a node that differs from 'other'" accept --spec ./spec.json --out "$signal" --resume --name other
 done
 [[ -z $(find . -name 'checkpoint.safetensors') ]] || fail "the suite did not remove a checkpoint of a check that trains"
 
@@ -92,6 +93,9 @@ damaged=$(ls -d s/cells/*dummy*/r1 | head -n 1)
 sed -i '/"step":2,/d' "$damaged/steps.jsonl"
 expect 5 study study.json --no-report --out s
 one_line "a study with a damaged run" "1 run of 's' failed; the same command with --retry runs it again"
+expect 0 study study.json --no-report --out s --retry
+rm -r "$damaged" && cp -r "${damaged%r1}r2" "$damaged" # a run that is not of the plan
+expect 5 study study.json --no-report --out s
 expect 0 study study.json --no-report --out s --retry
 
 # A log that is a link or a pipe is neither followed nor waited for.
