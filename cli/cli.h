@@ -44,8 +44,7 @@ struct cli_command {
     enum output_rule output; /* for a reader that is slow or has gone */
     bool prints; /* whether the command prints results on stdout; --output FILE then writes them to
                   * a file instead */
-    size_t exit_code; /* offset in `config` of the exit code (int) that `work` sets on success; 0:
-                       * `work` does not */
+    size_t exit_code; /* offset in `config` of an int, the exit code of success; 0: it is 0 */
     /* A command has exactly one of the following members: */
     const struct cli_command *const *commands; /* the commands of a family; ends with NULL */
     enum status (*work)(void *config);

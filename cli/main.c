@@ -83,7 +83,11 @@ int main(int argc, char **argv)
         strcmp(argv[1], cmd_record.name) != 0) /* its command gets the user's environment */
         spin_limit(argv);
     crash_report();
-    signal(SIGCHLD, SIG_DFL); /* if it is ignored, which is inherited, no process can be awaited */
+    /* The signals that the parent ignores or blocks are inherited. */
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGCHLD, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails, as on a full disk */
     output_begin(OUTPUT_ENDS);
     argv[0] = name;

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* A metric to find in the output, and its values. */
@@ -85,9 +86,9 @@ static enum status scan_line(struct record_args *a, const char *line)
     for (struct wanted *w = a->wanted; w < a->wanted + METRICS; w++) {
         if (!w->regex || regexec(&w->pattern, line, 2, group, 0) != 0)
             continue;
-        double value = NAN;
-        if (group[1].rm_so < 0 || sscanf(line + group[1].rm_so, "%lf", &value) != 1 ||
-            !(value >= 0 && isfinite(value)))
+        char *end = NULL;
+        double value = group[1].rm_so < 0 ? NAN : strtod(line + group[1].rm_so, &end);
+        if (end != line + group[1].rm_eo || !(value >= 0 && isfinite(value)))
             return status_fail(STATUS_DATA,
                                "the first group of '%s' is not a number from 0 on in '%.200s'",
                                w->regex, line);
@@ -129,6 +130,7 @@ static enum status scan(struct record_args *a, const char *log, json_t *values)
 struct copy {
     int log;
     atomic_bool ended; /* whether the command has ended */
+    bool full;         /* the log's disk was full at times: the command may have lost output */
 };
 
 static void *copy_output(void *state)
@@ -136,7 +138,10 @@ static void *copy_output(void *state)
     struct copy *c = state;
     char part[65536];
     for (bool last = false; !last;) {
+        struct statvfs disk;
         last = atomic_load(&c->ended); /* before reading, so that the end is read too */
+        if (fstatvfs(c->log, &disk) == 0 && disk.f_blocks > 0)
+            c->full = c->full || (geteuid() == 0 ? disk.f_bfree : disk.f_bavail) == 0;
         for (ssize_t n; (n = read(c->log, part, sizeof part)) > 0;)
             fwrite(part, 1, (size_t)n, stdout);
         fflush(stdout);
@@ -163,6 +168,8 @@ static enum status run_command(char *const *argv, const char *log, struct proces
         end);
     atomic_store(&copy.ended, true);
     pthread_join(thread, NULL);
+    if (st == STATUS_OK && copy.full)
+        st = status_fail(STATUS_IO, "cannot write '%s': %s", log, strerror(ENOSPC));
 done:
     fd_close(&copy.log);
     process_signals_close(&signals);

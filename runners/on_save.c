@@ -191,12 +191,12 @@ json_t *on_save_json(const struct on_save *o)
                      o->failures ? text_json(o->message) : json_null());
 }
 
-/* Asks the helper to end. The helper first ends its command and all processes that the command has
- * started. */
+/* Asks the helper to end, which first ends its command, by SIGKILL after twice its grace, and all
+ * processes that the command has started. */
 static void ask_to_end(struct process *helper)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
-    enum { PAUSES = 200 };
+    enum { PAUSES = 600 };
     if (helper->pid == 0)
         return;
     kill(helper->pid, SIGTERM);
@@ -284,7 +284,7 @@ static enum status run_once(struct server *s, struct process_end *end)
                                      .log = s->log,
                                      .signals = &s->signals,
                                      .limit_s = s->limit_s,
-                                     .grace_s = 5};
+                                     .grace_s = 2};
     TRY(process_run(&c, end));
     if (end->late && end->code == 0)
         end->code = 128 + SIGTERM;

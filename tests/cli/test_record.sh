@@ -60,6 +60,20 @@ one_line "a metric that was not printed" "no line of the output matches --metric
 [[ ! -e lacks/summary.json ]] || fail "a run without its metric is complete"
 expect 5 record --metric 'loss=(bar)' --out lacks2 -- ./program
 one_line "a value that is no number" "the first group of '(bar)' is not a number"
+# A number is read whole, and output that the command may have lost to a full disk counts for nothing.
+expect 5 record --metric 'images_per_s=([0-9,.]+) img/s' --out thousands -- echo '1,980.5 img/s'
+one_line "a number with a comma" "is not a number from 0 on in '1,980.5 img/s'"
+unshare --map-root-user --mount bash -c '
+    mkdir small && mount -t tmpfs -o size=40k tmpfs small || exit 99
+    "$program" record --out small/r --metric "images_per_s=x ([0-9]+)" -- sh -c "echo x 512; seq 20000; echo x 100; sleep 1; :" &
+    sleep 0.5; mount -o remount,size=1m small; wait $!' >out 2>err
+code=$?
+if ((code == 99)) || grep -q '^unshare:' err; then
+    echo "not tested: a disk that is full for a while: unshare may not make a mount namespace"
+else
+    ((code == 1)) && grep -q "^ampscale: cannot write 'small/r/output.log': No space left on device$" err ||
+        fail "a disk that was full for a while: exit code $code: $(<err)"
+fi
 expect_error 2 "known: images_per_s_mean, images_per_s, " record --metric 'speed=(.*)' --out x -- ./program
 expect_error 2 "put the number in parentheses" record --metric 'loss=[0-9]+' --out x -- ./program
 expect_error 2 "give NAME=REGEX" record --metric loss --out x -- ./program

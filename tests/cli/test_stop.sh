@@ -128,8 +128,13 @@ sleep 0.5
 kill -TERM "$job"
 ends 143
 
-# SIGCHLD may be ignored by the parent, which is inherited.
-{ env --ignore-signal=CHLD "$program" record --out orphan -- true >out 2>err; } || fail "record without SIGCHLD: $(<err)"
+# What the parent ignores or blocks is inherited.
+{ env --ignore-signal=CHLD --block-signal=TERM "$program" record --out orphan -- true >out 2>err; } || fail "record without SIGCHLD: $(<err)"
+env --block-signal=TERM "$program" train "${small[@]}" --epochs 100000 --out blocked >out 2>err &
+job=$! name=blocked
+await 30 steps blocked
+kill -TERM "$job"
+ends 143
 "$program" record --out cut -- sleep 60 >out 2>err &
 job=$! name=cut
 await 20 test -e cut/output.log

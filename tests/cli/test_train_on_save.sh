@@ -55,6 +55,8 @@ await 120 nothing_runs "sleep $mark"
 
 # If a run is stopped, the command also runs after outcome.json was written. If a run is killed, its
 # helper process and the command end.
+expect 0 "${tiny[@]}" --epochs 1 --out deaf --on-save "trap '' TERM; echo; exec sleep $mark" --on-save-timeout 1
+await 20 nothing_runs "sleep $mark"
 "$program" "${tiny[@]}" --epochs 100000 --out stopped --on-save 'rm -rf copy2; cp -r {} copy2' >out 2>err &
 pid=$!
 await 120 lines 1 stopped/epochs.jsonl
