@@ -65,14 +65,14 @@ expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safet
 # Weights that are not finite are not written, and so are not missing.
 expect_train 0 "${few[@]}" --lr 1e6 --on-nan continue --epochs 3 --out nan
 expect 2 train "${net[@]}" "${few[@]}" --lr 1e6 --on-nan continue --epochs 4 --resume auto --out nan
-# A run that went on with other settings is a run of neither.
+# A run that continued with other settings is a run of neither.
 rm -rf base changed && mkdir base changed
 train_signalled TERM 9 "${few[@]}" --epochs 4 --out changed/r1
 expect_train 0 "${few[@]}" --epochs 4 --out base/r1
 expect_train 0 "${few[@]}" --lr 0.01 --momentum 0.5 --epochs 4 --out changed/r1 --resume auto
 expect 5 compare base changed
 grep -q "config.lr: .*0.05.*\[0.05,0.01\]" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
-# While a run goes on, no outcome is shown.
+# While a run continues, no outcome is shown.
 train_signalled KILL 9 "${few[@]}" --epochs 400 --out another --seed 3 --resume auto
 [[ ! -e another/outcome.json ]] || fail "a killed run has the outcome of the attempt before it"
 # Nothing is kept of a run that is killed before its first checkpoint.
