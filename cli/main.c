@@ -84,9 +84,7 @@ int main(int argc, char **argv)
         spin_limit(argv);
     crash_report();
     /* The signals that the parent ignores or blocks are inherited. */
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigprocmask(SIG_SETMASK, &(sigset_t){{0}}, NULL);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit then fails, as on a full disk */
     output_begin(OUTPUT_ENDS);

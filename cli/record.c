@@ -19,7 +19,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* A metric to find in the output, and its values. */
@@ -138,12 +137,11 @@ static void *copy_output(void *state)
     struct copy *c = state;
     char part[65536];
     for (bool last = false; !last;) {
-        struct statvfs disk;
         last = atomic_load(&c->ended); /* before reading, so that the end is read too */
-        if (fstatvfs(c->log, &disk) == 0 && disk.f_blocks > 0)
-            c->full = c->full || (geteuid() == 0 ? disk.f_bfree : disk.f_bavail) == 0;
         for (ssize_t n; (n = read(c->log, part, sizeof part)) > 0;)
             fwrite(part, 1, (size_t)n, stdout);
+        if (fallocate(c->log, FALLOC_FL_KEEP_SIZE, lseek(c->log, 0, SEEK_CUR), 4096) != 0)
+            c->full = c->full || errno == ENOSPC || errno == EDQUOT;
         fflush(stdout);
         usleep(last ? 0 : 20000);
     }
@@ -158,7 +156,7 @@ static enum status run_command(char *const *argv, const char *log, struct proces
     pthread_t thread;
     int error;
     enum status st;
-    CHECK(log_open(log, O_RDONLY, &copy.log));
+    CHECK(log_open(log, O_RDWR, &copy.log));
     CHECK(process_signals_open(&signals));
     error = pthread_create(&thread, NULL, copy_output, &copy);
     if (error)

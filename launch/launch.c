@@ -293,15 +293,14 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
-    /* Without --resume, train refuses a folder with an earlier run, and so must a restart. */
     bool refused = !follows && !launch_command_value(c->argc, c->argv, "--resume") &&
                    (path_exists(path) || path_exists(before));
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
         /* If another launcher was stopped, only a job that may become smaller continues. */
-        bool smaller = !l->joins || c->min_nodes < c->nodes;
-        bool stopped = stop_requested() || (code == 128 + SIGTERM && !smaller);
+        bool all = l->joins && c->min_nodes == c->nodes;
+        bool stopped = stop_requested() || (all && code == 128 + SIGTERM);
         if (restart > c->restarts || stopped || refused || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
             !(follows || path_exists(path) || path_exists(before)))

@@ -377,7 +377,8 @@ bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs)
     bool other = *from && strcmp(from, "auto") != 0; /* it began at another run's checkpoint */
     bool gap = (n && s[n - 1].step - s->step != n - 1) || (m && e[m - 1].epoch - e->epoch != m - 1);
     gap = gap || (n && m && s->epoch != e->epoch) || (n && s->step > 0 && s->epoch == 0 && !other);
-    return !gap && (n ? s[n - 1].step + 1 : 0) >= steps && (m ? e[m - 1].epoch + 1 : 0) >= epochs;
+    int64_t ended = m ? e[m - 1].epoch + 1 : n ? s->epoch : 0;
+    return !gap && (n ? s[n - 1].step + 1 : 0) >= steps && ended >= epochs;
 }
 
 bool run_is_whole(const struct run *run)

@@ -67,8 +67,7 @@ int64_t run_host_cores(const struct run *run, int64_t attempt);
 MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
                                  int64_t *ranks_per_host);
 
-/* Whether no row is missing up to these numbers of steps and epochs; run_is_whole: up to those of
- * the summary, if there is one. A run that began at another's checkpoint has no rows before it. */
+/* Whether no row of the run is missing up to these numbers, or up to those of its summary. */
 bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs);
 bool run_is_whole(const struct run *run);
 

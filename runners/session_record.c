@@ -10,7 +10,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -119,9 +121,11 @@ static enum status begin_record(struct session *s, const struct run_info *info)
         TRY(expected_open(s->config->expect, info->config, info->libraries, info->device,
                           &s->expected));
     const char *from = s->config->resume;
-    size_t n = strlen(s->dir) - (s->dir[strlen(s->dir) - 1] == '/');
-    bool other = from && strcmp(from, "auto") != 0 && /* a checkpoint of another folder */
-                 (strncmp(from, s->dir, n) != 0 || from[n] != '/');
+    char file[4096]; /* PATH_MAX */
+    struct stat a, b;
+    bool other = from && strcmp(from, "auto") != 0 && realpath(from, file) &&
+                 stat(dirname(file), &a) == 0 && stat(s->dir, &b) == 0 &&
+                 (a.st_dev != b.st_dev || a.st_ino != b.st_ino); /* of another folder */
     if (other && dir_has(s->dir, "run.json"))
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);

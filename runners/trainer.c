@@ -378,7 +378,7 @@ static enum status train(struct session *s)
         }
         TRY(epoch_rates(s, first, warm, &rate));
         enum status st = finish_epoch(s, &result, &rate);
-        if (st == STATUS_INTERRUPTED)
+        if (st == STATUS_INTERRUPTED && s->stopping)
             return interrupted(s);
         TRY(st);
         warm = true;

@@ -61,7 +61,10 @@ for folder in whole other; do
     expect 2 train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safetensors --out $folder
     one_line "continuing a run in the folder of another" "'$folder' already holds a run; name another folder by --out"
 done
-expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safetensors --out another
+expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$PWD/another/checkpoint.safetensors" --out ./another/
+expect_train 0 "${few[@]}" --seed 3 --epochs 3 --steps 12 --resume another/checkpoint.safetensors --out within
+expect 0 report --no-figures -o report.md within
+grep -q '^| within .* complete' report.md || fail "a run within an epoch, from the checkpoint of another: $(grep within report.md)"
 # Weights that are not finite are not written, and so are not missing.
 expect_train 0 "${few[@]}" --lr 1e6 --on-nan continue --epochs 3 --out nan
 expect 2 train "${net[@]}" "${few[@]}" --lr 1e6 --on-nan continue --epochs 4 --resume auto --out nan
