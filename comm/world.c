@@ -149,7 +149,8 @@ enum status world_check_launcher(const struct world_config *c)
     struct launcher_place place;
     const char *mpi = comm_srun_mpi();
     enum status st = launcher_place_find(&place);
-    if (!c->alone && st != STATUS_OK && place.rank >= 0)
+    bool named = place.rank >= 0 && place.size != 1 && c->place.size == 0;
+    if (!c->alone && st != STATUS_OK && named)
         return st;
     if (c->alone || place.size <= 1 || world_launched(c))
         return STATUS_OK;
