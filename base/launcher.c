@@ -69,7 +69,7 @@ static enum status read_variable(const char *name, int min, int *out)
 
 static bool has_variable(const char *name)
 {
-    return !name || (getenv(name) && *getenv(name));
+    return !name || getenv(name);
 }
 
 /* The number of tasks on this process's node according to SLURM_STEP_TASKS_PER_NODE; 0: not known.
@@ -106,7 +106,7 @@ static enum status find_local(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHERS; i++) {
         const struct launcher *l = &launchers[i];
-        if (!l->local_rank || !has_variable(l->local_rank))
+        if (!l->local_rank || !getenv(l->local_rank))
             continue;
         TRY(read_variable(l->local_rank, 0, &place->local_rank));
         if (l->local_size)
@@ -125,7 +125,7 @@ enum status launcher_place_find(struct launcher_place *place)
     *place = (struct launcher_place){0};
     for (int i = 0; i < LAUNCHERS; i++) {
         const struct launcher *l = &launchers[i];
-        if (!has_variable(l->rank) || !has_variable(l->size) || !has_variable(l->required))
+        if (!getenv(l->rank) || !has_variable(l->size) || !has_variable(l->required))
             continue;
         TRY(read_variable(l->size, 1, &place->size));
         TRY(read_variable(l->rank, 0, &place->rank));
