@@ -71,7 +71,7 @@ enum status accept_store_open(const struct accept_spec *spec, const char *node, 
         fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
     st = st == STATUS_OK ? json_new(&name, "{s:s}", "node", node) : st;
     st = st == STATUS_OK ? keep("spec", spec->name, spec->json, store, resume) : st;
-    st = st == STATUS_OK ? keep("node", node, name, store, resume || !*node) : st;
+    st = st == STATUS_OK ? keep("node", node, name, store, resume) : st;
     json_decref(name);
     if (st == STATUS_OK)
         st = file_remove(verdict); /* this verdict is from an earlier test suite */

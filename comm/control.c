@@ -111,9 +111,8 @@ static bool send_now(int fd, const void *message, size_t size)
 
 static void close_all(int *fd, int n)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         fd_close(&fd[i]);
-    }
 }
 
 /* --- rank 0 --- */

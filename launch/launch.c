@@ -293,6 +293,7 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
+    /* Without --resume, train refuses a folder with an earlier run, and so must a restart. */
     bool refused = !follows && !launch_command_value(c->argc, c->argv, "--resume") &&
                    (path_exists(path) || path_exists(before));
     for (int restart = 1;; restart++) {
