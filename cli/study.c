@@ -314,7 +314,7 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     enum status st = a->analyse ? STATUS_OK : study_run_missing(&store, &how);
     st = st == STATUS_OK ? sum_up(a, &store, &whole) : st;
     st = st == STATUS_OK ? study_count_left(&store, &how, &left) : st;
-    fd_close(&store.lock);
+    study_store_close(&store);
     return st == STATUS_OK ? check_left(a, &left, whole) : st;
 }
 

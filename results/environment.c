@@ -143,6 +143,45 @@ enum status environment_program(json_t *object)
     return BUILD_COMMIT[0] ? put_text(object, "commit", BUILD_COMMIT) : STATUS_OK;
 }
 
+/* Whether members that both have differ: a run of one process has no MPI among its libraries. */
+static bool differs(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *member;
+    bool found = false;
+    json_object_foreach((json_t *)a, key, member)
+    {
+        found = found || differs(member, json_object_get(b, key));
+    }
+    return found || (a && b && !json_is_object(a) && !json_equal(a, b));
+}
+
+enum status environment_joins(const json_t *record, const json_t *other)
+{
+    static const char *const keys[] = {"version", "build", "commit", "libraries", "host"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *a = json_object_get(record, keys[i]), *b = json_object_get(other, keys[i]);
+        if (strcmp(keys[i], "host") == 0) {
+            a = json_object_get(json_object_get(a, "cpu"), "model");
+            b = json_object_get(json_object_get(b, "cpu"), "model");
+        }
+        if (differs(a, b))
+            return status_fail(STATUS_DATA, "it is of another program or machine: '%s' differs",
+                               keys[i]);
+    }
+    return STATUS_OK;
+}
+
+enum status environment_joins_own(const json_t *record)
+{
+    json_t *own;
+    TRY(json_new(&own, "{}"));
+    enum status st = environment_program(own);
+    st = st == STATUS_OK ? environment_joins(record, own) : st;
+    json_decref(own);
+    return st;
+}
+
 enum status environment_describe(json_t **out)
 {
     struct utsname u;

@@ -25,6 +25,11 @@ const char *environment_version(void);
 /* Adds this program's "version", "build" and, where it is known, "commit" to an object. */
 MUST_CHECK enum status environment_program(json_t *object);
 
+/* Fail with STATUS_DATA if a record's program, libraries or processor are not those of `other`, or
+ * of this program: results of both must not be joined. What one of them lacks is not compared. */
+MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other);
+MUST_CHECK enum status environment_joins_own(const json_t *record);
+
 /* Returns whether an environment variable may be recorded. Only variables that affect results or
  * threads, and variables that name the job and the rank, may be recorded. Other variables may be
  * private. */

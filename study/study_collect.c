@@ -2,6 +2,8 @@
 #include "study/study_analyse.h"
 #include "study/study_store.h"
 
+#include "base/array.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,11 +52,10 @@ static enum status check_device(const struct run *record, const char *want)
                        record->dir, have, want);
 }
 
-/* Compares the settings in the record with those of the study's plan. The spec's "launcher" or
- * "train" may have changed a setting; the run would then be shown under the name of the wrong cell.
- * STATUS_DATA names the first difference; settings that the record lacks are not compared. */
-enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
-                            const struct run *record)
+/* Compares the settings in the record with those of the study's plan. STATUS_DATA names the first
+ * difference; settings that the record lacks are not compared. */
+static enum status check_attempt(const struct study_plan *plan, const struct study_run *r,
+                                 const struct run *record)
 {
     const struct study_spec *s = plan->spec;
     const struct study_cell *c = &plan->cell[r->cell];
@@ -75,17 +76,17 @@ enum status study_check_run(const struct study_plan *plan, const struct study_ru
     return check_data(record, c->data);
 }
 
-/* Copies the description of the machine, which all runs of a study share. */
-static void take_machine(const struct run *run, json_t *machine)
+/* The spec's "launcher" or "train", or who resumed the run, may have changed a setting; the run
+ * would then be shown under the name of the wrong cell. */
+enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
+                            const struct run *record)
 {
-    static const char *const keys[] = {"device", "host", "libraries", "version", "build", "commit"};
-    if (json_object_size(machine) > 0)
-        return;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *value = json_object_get(run->info, keys[i]);
-        if (value)
-            json_object_set(machine, keys[i], value);
+    struct run attempt = *record;
+    for (size_t i = 0; i < json_array_size(record->infos); i++) {
+        attempt.info = json_array_get(record->infos, i);
+        TRY(check_attempt(plan, r, &attempt));
     }
+    return STATUS_OK;
 }
 
 static void fail(struct study_result *r, const char *why)
@@ -95,7 +96,7 @@ static void fail(struct study_result *r, const char *why)
 }
 
 static enum status collect_run(const struct study_store *store, const struct study_run *run,
-                               struct study_result *r, json_t *machine)
+                               struct study_result *r)
 {
     char path[STUDY_PATH_SIZE], why[PROCESS_MESSAGE_SIZE];
     enum study_state state;
@@ -108,7 +109,6 @@ static enum status collect_run(const struct study_store *store, const struct stu
     TRY(study_run_path(store->plan, run, store->dir, "", path));
     enum status st = run_load(path, &record);
     if (st == STATUS_OK) {
-        take_machine(record, machine);
         st = study_sample_of(record, store->plan->spec->warmup_steps, &r->sample[r->n]);
         run_free(record);
     }
@@ -123,20 +123,17 @@ enum status study_collect(const struct study_store *store, const char *command, 
 {
     enum status st = STATUS_OK;
     const struct study_plan *plan = store->plan;
-    struct study_result *result = calloc((size_t)plan->n_cells, sizeof *result);
-    json_t *machine = json_object();
+    struct study_result *result;
+    TRY(array_new(&result, plan->n_cells));
     *a = (struct analysis){0};
-    if (!result || !machine)
-        CHECK(status_fail(STATUS_OOM, "no memory for the results of a study"));
     /* The runs of a cell are in ascending order of repeats. */
     for (int64_t i = 0; i < plan->n_runs; i++)
-        CHECK(collect_run(store, &plan->run[i], &result[plan->run[i].cell], machine));
+        CHECK(collect_run(store, &plan->run[i], &result[plan->run[i].cell]));
     CHECK(study_analyse(plan, result, a));
-    json_object_update(a->machine, machine);
+    json_object_update(a->machine, store->machine);
     snprintf(a->command, sizeof a->command, "%s", command);
 done:
-    json_decref(machine);
-    for (int64_t i = 0; result && i < plan->n_cells; i++)
+    for (int64_t i = 0; i < plan->n_cells; i++)
         for (int64_t k = 0; k < result[i].n; k++)
             free(result[i].sample[k].epoch);
     free(result);

@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "base/text_new.h"
 #include "input/dataset.h"
+#include "results/environment.h"
 #include "study/study_progress.h"
 
 #include <errno.h>
@@ -392,6 +393,8 @@ static enum status attempt(struct work *w, const struct study_run *run, bool *do
     CHECK(run_command(w, command.v, log, w->store->plan->spec->limit_s, end));
     CHECK(study_store_state(w->store, run, &state, why));
     *done = state == STUDY_COMPLETE;
+    if (state == STUDY_FAILED)
+        snprintf(end->message, sizeof end->message, "%s", why);
 done:
     words_free(&command);
     return st;
@@ -436,6 +439,10 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     enum status st;
     CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
+    if (w.progress.total > 0 && environment_joins_own(store->machine) != STATUS_OK)
+        CHECK(status_fail(STATUS_USAGE,
+                          "'%s' holds runs of another version or build; give another --out",
+                          store->dir));
     CHECK(ready_check(store->plan, w.wanted, options->program, &w.signals));
     ready_warn(store->plan, w.wanted, stderr);
     for (int64_t i = 0; i < store->plan->n_runs; i++)

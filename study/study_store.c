@@ -5,6 +5,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "results/environment.h"
 #include "results/noise.h"
 #include "results/run.h"
 
@@ -45,13 +46,34 @@ static enum status keep_plan(const struct study_store *store)
 enum status study_store_open(const struct study_plan *plan, const char *dir,
                              struct study_store *store)
 {
+    enum status st;
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
-    TRY(dir_make(dir));
-    enum status st = dir_lock(dir, "ampscale study", 0, &store->lock);
-    st = st == STATUS_OK ? keep_plan(store) : st;
-    if (st != STATUS_OK)
-        fd_close(&store->lock);
+    CHECK(json_new(&store->machine, "{}"));
+    CHECK(dir_make(dir));
+    CHECK(dir_lock(dir, "ampscale study", 0, &store->lock));
+    CHECK(keep_plan(store));
+    return STATUS_OK;
+done:
+    study_store_close(store);
     return st;
+}
+
+void study_store_close(struct study_store *store)
+{
+    json_decref(store->machine);
+    fd_close(&store->lock);
+}
+
+/* Takes the machine from the first run, and compares it with all attempts of each run. */
+static enum status check_machine(const struct study_store *store, const struct run *run)
+{
+    static const char *const keys[] = {"device", "host", "libraries", "version", "build", "commit"};
+    const json_t *attempt;
+    size_t i, first = json_object_size(store->machine) == 0 ? 0 : sizeof keys / sizeof *keys;
+    for (i = first; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(store->machine, keys[i], json_object_get(run->info, keys[i]));
+    json_array_foreach(run->infos, i, attempt) TRY(environment_joins(store->machine, attempt));
+    return STATUS_OK;
 }
 
 enum status study_store_state(const struct study_store *store, const struct study_run *run,
@@ -65,6 +87,7 @@ enum status study_store_state(const struct study_store *store, const struct stud
         struct run *record = NULL;
         enum status loaded = run_load_whole(dirname(path), &record);
         loaded = loaded == STATUS_OK ? study_check_run(store->plan, run, record) : loaded;
+        loaded = loaded == STATUS_OK ? check_machine(store, record) : loaded;
         run_free(record);
         if (loaded != STATUS_DATA)
             return loaded;

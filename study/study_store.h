@@ -17,13 +17,15 @@
 struct study_store {
     const struct study_plan *plan;
     const char *dir;
-    int lock; /* the owner of the store closes it */
+    json_t *machine; /* program and machine of the first complete run that was read; {}: none was */
+    int lock;
 };
 
-/* Opens the folder, or makes it, and writes plan.json. STATUS_IO while another process works in the
- * folder; STATUS_USAGE if the folder holds another study. */
+/* Opens the folder, or makes it, and writes plan.json; the caller closes the store. STATUS_IO while
+ * another process works in the folder; STATUS_USAGE if the folder holds another study. */
 MUST_CHECK enum status study_store_open(const struct study_plan *plan, const char *dir,
                                         struct study_store *store);
+void study_store_close(struct study_store *store);
 
 enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
 
@@ -32,7 +34,8 @@ struct run;
 MUST_CHECK enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
                                        const struct run *record);
 
-/* Reads the state of a run. `why` gets the reason of a failure. */
+/* Reads the state of a run, which has failed also if it is of another program or machine than the
+ * first run that was read. `why` gets the reason of a failure. */
 MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
                                          char why[PROCESS_MESSAGE_SIZE]);

@@ -218,6 +218,12 @@ lacks out 'between nodes'
 run predict "s/analysis.json:dp fp32 resnet8 dummy weak" --network 20,1 --ranks 4,8 --ranks-per-node 8
 has out '^tiny: dp fp32 resnet8 dummy weak$'
 count 2 out ' calibration point$| held out'
+cp -r "$dp" resumed # its later half with another batch
+half=$(($(wc -l <resumed/steps.jsonl) / 2))
+resumed=$(sed "s/^{/{\"event\": \"resume\", \"step\": $half, /; s/\"batch_size\": [0-9]*/\"batch_size\": 64/" resumed/run.json | tr -d '\n')
+sed -i "/\"step\":$half,/i $resumed" resumed/steps.jsonl
+expect 5 predict $nd resumed --fit --ranks 2..4
+has err "'resumed' was resumed with another 'batch_size'"
 # Modes of one process stay on their node, whether a study or a run was measured.
 for source in s/analysis.json s/analysis.json:1 "$nd" "$dp"; do
     expect_error 2 " is one process, and a node has " predict "$source" --network 20,1 --ranks 4,8
@@ -561,6 +567,13 @@ lacks formula/steps.csv '^='
 has formula/steps.csv "^'=cmd\(\),"
 touch exported.prom.ampscale-tmp.0123456789abcdef # of a killed export
 expect 0 export $nd --format prometheus -o exported.prom
+! command -v python3 >/dev/null || python3 - $nd <<'END' || fail "the time of the last record: $(grep timestamp exported.prom)"
+import json, re, sys
+last = float(re.search(r'^ampscale_last_record_timestamp_seconds\S* (\S+)', open("exported.prom").read(), re.M)[1])
+rows = [json.loads(i) for name in ("steps", "epochs") for i in open(f"{sys.argv[1]}/{name}.jsonl")]
+end = json.load(open(sys.argv[1] + "/run.json"))["started_s"] + max(i.get("elapsed", 0) for i in rows)
+sys.exit(abs(last - end) > 0.01)
+END
 [[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
 has exported.prom "^ampscale_run_finished\\{run=\"$nd\"\\} 1\$"
 # Runs of the same name have labels of their own; a name is given to one run.

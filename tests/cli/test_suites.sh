@@ -97,6 +97,18 @@ expect 0 study study.json --no-report --out s --retry
 rm -r "$damaged" && cp -r "${damaged%r1}r2" "$damaged" # a run that is not of the plan
 expect 5 study study.json --no-report --out s
 expect 0 study study.json --no-report --out s --retry
+# A study joins neither the runs of two builds or machines, nor the attempts of two settings.
+cp -r s two
+sed -i 's/"model": "[^"]*"/"model": "another"/' two/cells/*jpeg*/r2/run.json
+expect 5 study study.json --no-report --out two
+one_line "a study on two machines" "2 runs of 'two' failed; "
+sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' two/cells/*/r?/run.json
+expect_error 2 "'two' holds runs of another version or build; give another --out" study study.json --out two --retry
+damaged=$(ls -d s/cells/*dummy*/r2 | head -n 1)
+resumed=$(sed 's/^{/{"event": "resume", "step": 2, /; s/"batch_size": [0-9]*/"batch_size": 64/' "$damaged/run.json" | tr -d '\n')
+sed -i "/\"step\":2,/i $resumed" "$damaged/steps.jsonl"
+expect 5 study study.json --no-report --out s
+one_line "a study with a run that was resumed" "1 run of 's' failed; "
 
 # A log that is a link or a pipe is neither followed nor waited for.
 mkdir -p foreign/data && echo precious >precious
