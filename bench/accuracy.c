@@ -38,6 +38,8 @@ struct accuracy_references {
 struct accuracy_training {
     const char *arch;
     int image_size, batch, epochs;
+    const char *lr, *schedule, *warmup_epochs;
+    struct train_photos photos;
 };
 
 extern const unsigned char accuracy_cpu_json[];
@@ -71,11 +73,14 @@ static enum status add_run(const struct run *run, const struct accuracy_training
     if (strcmp(run_config_text(run, "arch", ""), t->arch) != 0 ||
         run_config_count(run, "image_size", 0) != t->image_size ||
         run_config_count(run, "batch_size", 0) != t->batch ||
-        run_config_count(run, "epochs", 0) != t->epochs)
-        return status_fail(
-            STATUS_DATA,
-            "'%s' is a run with another network, image size, batch size or number of epochs",
-            run->dir);
+        run_config_count(run, "epochs", 0) != t->epochs ||
+        run_config_count(run, "classes", 0) != t->photos.classes ||
+        json_number_value(run_config(run, "lr")) != strtod(t->lr, NULL) ||
+        strcmp(run_config_text(run, "lr_schedule", ""), t->schedule) != 0)
+        return status_fail(STATUS_DATA,
+                           "'%s' is a run with another network, image size, batch size, number of "
+                           "epochs or classes, or learning rate",
+                           run->dir);
     if (isnan(top1))
         return status_fail(STATUS_DATA, "'%s' has no validation top-1", run->dir);
     return add_value(r, run_config_text(run, "precision", ""), top1);
@@ -175,25 +180,21 @@ struct accuracy {
 
 /* trainings[0] is the quickstart's training, which was recorded on CPUs (results/recorded).
  * trainings[1] is a short training, for --quick. */
-static const struct {
-    struct accuracy_training of;
-    struct train_photos photos;
-    const char *lr, *schedule, *warmup_epochs;
-} trainings[] = {
-    {{"resnet18", 64, 64, 12}, {10, 200, 50, 96}, "0.02", "cosine", "1"},
-    {{"resnet8", 32, 8, 1}, {3, 12, 4, 48}, "0.05", "constant", "0"},
+static const struct accuracy_training trainings[] = {
+    {"resnet18", 64, 64, 12, "0.02", "cosine", "1", {10, 200, 50, 96}},
+    {"resnet8", 32, 8, 1, "0.05", "constant", "0", {3, 12, 4, 48}},
 };
 
 static enum status add_training(const struct accuracy_config *c, struct words *w)
 {
-    const struct accuracy_training *of = &trainings[c->quick].of;
+    const struct accuracy_training *of = &trainings[c->quick];
     TRY(words_add(w, "--arch=%s", of->arch));
     TRY(words_add(w, "--image-size=%d", of->image_size));
     TRY(words_add(w, "--batch-size=%d", of->batch));
     TRY(words_add(w, "--epochs=%d", of->epochs));
-    TRY(words_add(w, "--lr=%s", trainings[c->quick].lr));
-    TRY(words_add(w, "--lr-schedule=%s", trainings[c->quick].schedule));
-    return words_add(w, "--warmup-epochs=%s", trainings[c->quick].warmup_epochs);
+    TRY(words_add(w, "--lr=%s", of->lr));
+    TRY(words_add(w, "--lr-schedule=%s", of->schedule));
+    return words_add(w, "--warmup-epochs=%s", of->warmup_epochs);
 }
 
 static enum status accuracy_args(const struct accuracy *a, const char *precision, struct words *w)
@@ -335,7 +336,7 @@ static enum status read_references(const struct accuracy_config *c, struct accur
 {
     *r = (struct accuracy_references){.n = 0};
     if (c->recorded)
-        return accuracy_references_read(c->recorded, &trainings[c->quick].of, r);
+        return accuracy_references_read(c->recorded, &trainings[c->quick], r);
     return c->quick ? STATUS_OK : accuracy_references_built_in(r);
 }
 

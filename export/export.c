@@ -17,9 +17,10 @@
 double export_started(const struct run *run)
 {
     struct tm tm = {0};
+    double exact = json_number_at(run->info, "started_s"); /* older records lack it */
     const char *text = json_text_at(run->info, "started");
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return end && *end == '\0' ? (double)timegm(&tm) : 0;
+    return isfinite(exact) ? exact : end && *end == '\0' ? (double)timegm(&tm) : 0;
 }
 
 /* Iterates over the steps and epochs of a run in the order of time. An epoch follows its steps. */

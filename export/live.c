@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The intervals between writes. TensorBoard reads a file every few seconds, Prometheus every
@@ -70,13 +71,17 @@ static enum status tensorboard_open(struct live *l, const json_t *config, int64_
  * TENSORBOARD_NS. */
 static void tensorboard_flush(struct live *l, bool due)
 {
+    struct stat s;
     uint64_t at = clock_ns();
     if (!l->events || (!due && at - l->events_ns < TENSORBOARD_NS))
         return;
     l->events_ns = at;
     errno = 0;
-    if (fflush(l->events) == 0 && !ferror(l->events))
-        return;
+    if (fflush(l->events) == 0 && !ferror(l->events)) {
+        if (fstat(fileno(l->events), &s) != 0 || s.st_nlink > 0)
+            return;
+        errno = ENOENT; /* the file was removed */
+    }
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
                                  strerror(errno ? errno : EIO));
     (void)st; /* tensorboard_give_up prints the message */

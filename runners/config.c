@@ -134,6 +134,9 @@ enum status train_config_check(const struct train_config *c)
     if (c->warmup_epochs > c->epochs)
         return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
                            c->warmup_epochs, c->epochs);
+    if (c->start_epoch >= c->epochs && !c->evaluate)
+        return status_fail(STATUS_USAGE, "--start-epoch %d: --epochs %d leave none to train",
+                           c->start_epoch, c->epochs);
     if (c->dp_reduce == DP_ALL && (c->mode == MODE_ND || c->mode == MODE_DDP))
         return status_fail(
             STATUS_USAGE,

@@ -27,8 +27,11 @@ expect 4 "${quick[@]}" --precisions fp32,O2 --recorded first/runs
 grep -qE '^fp32 .* 1 right ' out || fail "the verdict in the row of fp32 is not 'right': $(<out)"
 grep -qE '^O2 .* WRONG' out || fail "the row of O2 is not WRONG: $(<out)"
 grep -q 'outside the range of the recorded runs: O2$' err || fail "stderr: $(<err)"
-sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
-expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs
+for change in '"resnet8"/"resnet18"' '"lr": 0.05/"lr": 0.5'; do
+    sed -i.was "s/$change/" first/runs/accuracy-fp32/run.json
+    expect_error 5 "is a run with another network, image size, batch size, number of epochs or classes, or learning rate" "${quick[@]}" --recorded first/runs
+    mv first/runs/accuracy-fp32/run.json.was first/runs/accuracy-fp32/run.json
+done
 
 # If the budget is used up or there is no device, the output lists the missing results with their
 # reason.

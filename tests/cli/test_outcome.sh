@@ -130,6 +130,13 @@ for how in removed emptied moved; do
     [[ ! -e $how/summary.json ]] || fail "a journal that is $how: there is a summary"
 done
 
+# If only the event files for TensorBoard are removed, the run says so and ends well.
+"${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --steps 2000 --no-checkpoint --tensorboard tb --out streamed >/dev/null 2>err </dev/null &
+await 30 grep -qsF -- '"epoch"' streamed/epochs.jsonl
+rm -r tb
+wait $! || fail "removed event files ended the run: $(<err)"
+one_line "event files that are removed" "warning: cannot write 'tb/streamed/events.out.tfevents"
+
 # A run whose rows were lost continues from its checkpoint, with a warning.
 expect 0 train "${net[@]}" "${few[@]}" --epochs 2 --out lost
 rm lost/epochs.jsonl
