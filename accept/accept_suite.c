@@ -3,11 +3,13 @@
 
 #include "accept/accept_judge.h"
 #include "accept/accept_kind.h"
-#include "accept/accept_store.h"
+#include "accept/accept_spec.h"
 #include "base/array.h"
 #include "base/bar.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -15,8 +17,183 @@
 #include "results/run.h"
 #include "study/study_progress.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* --- the folder of a node (accept_result.h); one process at a time works in it --- */
+
+struct accept_store {
+    const char *dir;
+    int lock; /* inherited by child processes; the owner of the store closes it */
+};
+
+enum {
+    FILE_MAX_BYTES = 64 << 20,
+    LOCK_WAIT_SECONDS = 20, /* in which the commands of a killed call end */
+};
+
+static enum status read_object(const char *path, json_t **object)
+{
+    TRY(json_read(path, FILE_MAX_BYTES, object));
+    if (json_is_object(*object))
+        return STATUS_OK;
+    json_decref(*object);
+    *object = NULL;
+    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
+}
+
+/* Writes `is` to `<of>.json`, or compares it with that file. `name`: for the message. */
+static enum status keep(const char *of, const char *name, json_t *is,
+                        const struct accept_store *store, bool resume)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/%s.json", store->dir, of));
+    if (!path_exists(path))
+        return json_write(json_incref(is), ACCEPT_JSON, "%s", path);
+    if (!resume)
+        return status_fail(
+            STATUS_USAGE,
+            "'%s' already holds results; --resume continues them, or give another --out",
+            store->dir);
+    json_t *was = NULL;
+    enum status st = json_read(path, FILE_MAX_BYTES, &was);
+    if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, but may still contain
+                                               * the same value */
+        return st;
+    bool same = json_equal(was, is);
+    json_decref(was);
+    return same ? STATUS_OK
+                : status_fail(
+                      STATUS_USAGE,
+                      "the results in '%s' are of a %s that differs from '%s'; give another --out",
+                      store->dir, of, name);
+}
+
+/* Opens the folder, which is made if it is missing. Writes the spec and the node's name into it,
+ * and removes the accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of
+ * another spec or node, or if it holds any results and `resume` is false; STATUS_IO if another
+ * process works in the folder, after a wait of 20 seconds. The commands of checks count too: if an
+ * earlier call was killed, they write into the folder until they have ended. */
+static enum status accept_store_open(const struct accept_spec *spec, const char *node,
+                                     const char *dir, bool resume, struct accept_store *store)
+{
+    json_t *name = NULL;
+    char checks[ACCEPT_PATH_SIZE], verdict[ACCEPT_PATH_SIZE];
+    *store = (struct accept_store){.dir = dir, .lock = -1};
+    TRY(path_format(checks, sizeof checks, "%s/checks", dir));
+    TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
+    TRY(dir_make(checks));
+    enum status st = dir_lock(dir, "ampscale accept", 0, &store->lock);
+    if (st == STATUS_IO) {
+        fprintf(stderr, "ampscale: waiting up to %d s for another 'ampscale accept' in '%s'\n",
+                LOCK_WAIT_SECONDS, dir);
+        st = dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock);
+    }
+    if (st == STATUS_OK)
+        fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
+    st = st == STATUS_OK ? json_new(&name, "{s:s}", "node", node) : st;
+    st = st == STATUS_OK ? keep("spec", spec->name, spec->json, store, resume) : st;
+    st = st == STATUS_OK ? keep("node", node, name, store, resume) : st;
+    json_decref(name);
+    if (st == STATUS_OK)
+        st = file_remove(verdict); /* this verdict is from an earlier test suite */
+    if (st != STATUS_OK)
+        fd_close(&store->lock);
+    return st;
+}
+
+static enum status result_path(const struct accept_store *store, const char *check, bool whole,
+                               char path[ACCEPT_PATH_SIZE])
+{
+    return path_format(path, ACCEPT_PATH_SIZE, "%s/checks/%s%s", store->dir, check,
+                       whole ? ".json" : ".part");
+}
+
+/* Reads a check's measurements so far, and sets *whole to whether the check has ended. The result
+ * is zeroed if the file is missing or cannot be read. */
+static enum status accept_store_read(const struct accept_store *store, const char *check,
+                                     struct accept_result *r, bool *whole)
+{
+    char path[ACCEPT_PATH_SIZE];
+    *r = (struct accept_result){0};
+    TRY(result_path(store, check, true, path));
+    *whole = path_exists(path);
+    TRY(result_path(store, check, *whole, path));
+    json_t *object;
+    if (read_object(path, &object) == STATUS_OK && accept_result_parse(object, r) == STATUS_OK &&
+        strcmp(r->name, check) != 0)
+        accept_result_free(r);
+    json_decref(object);
+    *whole = *whole && *r->name;
+    return STATUS_OK;
+}
+
+/* Whether the check has ended, and could be measured. */
+static bool accept_store_has(const struct accept_store *store, const char *check)
+{
+    struct accept_result r;
+    bool whole;
+    if (accept_store_read(store, check, &r, &whole) != STATUS_OK)
+        return false;
+    whole = whole && r.ended != VERDICT_MISSING &&
+            !host_noise_judge(&r.noise, (char[NOISE_TEXT_MAX]){0});
+    accept_result_free(&r);
+    return whole;
+}
+
+/* Removes the file of partial measurements of a check that has ended. Such a file exists if
+ * `ampscale accept` was killed between writing the check's result and removing the file. */
+static enum status accept_store_drop_part(const struct accept_store *store, const char *check)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(result_path(store, check, false, path));
+    return file_remove(path);
+}
+
+/* Writes a check's measurements; `whole`: the check has ended. */
+static enum status accept_store_write(const struct accept_store *store,
+                                      const struct accept_result *r, bool whole)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(result_path(store, r->name, whole, path));
+    TRY(json_write(accept_result_json(r), ACCEPT_JSON, "%s", path));
+    return whole ? accept_store_drop_part(store, r->name) : STATUS_OK;
+}
+
+/* Writes the path of the folder of repeat number `repeat` to `dir`. */
+static enum status accept_store_repeat_path(const struct accept_store *store, const char *check,
+                                            int repeat, char dir[ACCEPT_PATH_SIZE])
+{
+    return path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat);
+}
+
+/* Read an object from the folder of a repeat: the record that a command of this kind keeps in its
+ * folder "work"; and what the command printed or, if it printed nothing, because it was killed,
+ * that record: *partial is then true. */
+static enum status accept_store_record(const struct accept_kind *kind, const char *dir,
+                                       json_t **record)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/work/%s", dir, kind->work));
+    return read_object(path, record);
+}
+
+static enum status accept_store_output(const struct accept_kind *kind, const char *dir,
+                                       json_t **output, bool *partial)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/output.json", dir));
+    enum status st = read_object(path, output);
+    if (st == STATUS_OK || !kind->work)
+        return st;
+    st = accept_store_record(kind, dir, output);
+    *partial = st == STATUS_OK;
+    return st;
+}
+
+/* --- the checks of a spec --- */
 
 enum {
     GRACE_SECONDS = 10,

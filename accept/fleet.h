@@ -115,7 +115,7 @@ struct fleet {
 
 /* Judges the nodes. A metric that a node of the group has, or that the spec bounds, is MISSING on a
  * node without a value; a reason that many metrics of a check share is found once.
- * "<check>/return_code" (fleet_input.h) must be 0; the value 5 is MISSING, and any other value is
+ * "<check>/return_code" (fleet_job.c) must be 0; the value 5 is MISSING, and any other value is
  * FAIL. A node without a single PASS is MISSING. On success the caller frees. */
 MUST_CHECK enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *config,
                                    struct fleet *fleet);

@@ -19,7 +19,7 @@ struct fleet_options {
     bool strict;
 };
 
-/* Judges the results in `path` (fleet_input_add) by the named spec (NULL: the spec of the results)
+/* Judges the results in `path` (fleet_job.c) by the named spec (NULL: the spec of the results)
  * and prints. `expect`: a file with the names of nodes that must have results, or NULL. Sets *code
  * to the result of verdict_exit_code. */
 MUST_CHECK enum status fleet_judge_paths(const struct fleet_options *o, const char *const *path,

@@ -2,7 +2,7 @@
  *
  * The class of an image is the first of these that applies to the whole split:
  * - the number in KEY.cls, or of "label" or else "cls" in KEY.json, for KEY.jpg in the same archive
- *   (shard.h). Numbers are labels: every class from 0 to the highest needs images;
+ *   (shards.c). Numbers are labels: every class from 0 to the highest needs images;
  * - the number that is the whole text of KEY.txt;
  * - the image's first folder, after folders that all images of the split share ("./train/");
  * - the archive's own name without ".tar", if the archives are in a folder `train` or `val` and

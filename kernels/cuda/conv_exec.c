@@ -2,16 +2,105 @@
 #include "kernels/cuda/conv_exec.h"
 
 #include "base/array.h"
+#include "base/crash.h"
+#include "base/thread_pool.h"
 #include "kernels/cuda/conv_check.h"
 #include "kernels/cuda/conv_operands.h"
 #include "kernels/cuda/conv_plan.h"
-#include "kernels/cuda/engine_attempt.h"
 #include "kernels/cuda/op_timer.h"
+#include "kernels/cuda/plan_cache.h"
 #include "kernels/cuda/plan_file.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- executions of cuDNN's engines that may end the process ---
+ *
+ * If an engine crashes while it is tried, or has not ended after half a minute, the plan file's
+ * journal gets the engine's key (conv_plan_engine_key), and later processes do not use the engine
+ * for that form and type. */
+
+struct engine_attempt {
+    char key[PLAN_KEY_MAX]; /* of the engine */
+    char journal[PATH_MAX];
+    char line[PLAN_KEY_MAX + 1]; /* the key, for the journal */
+    struct crash_note note;
+    pthread_t watch;
+    bool watched;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool over; /* guarded by `lock` */
+};
+
+/* Loading an engine's kernels from a slow disk takes up to ten seconds. */
+enum { HANG_SECONDS = 30 };
+
+/* Ends the process: the call that hangs cannot be cancelled. */
+static void give_up(const struct engine_attempt *a)
+{
+    struct plan_choice broken = {.fact = PLAN_LACKING};
+    enum status st = plan_file_add(a->key, &broken);
+    (void)st; /* without the fact the next process tries the engine again */
+    plan_file_save();
+    fprintf(stderr,
+            "ampscale: %s has not ended after %d s; run the command again: later processes do not "
+            "use the engine for this form and type\n",
+            a->note.about, HANG_SECONDS);
+    _exit(status_exit_code(STATUS_LIBRARY));
+}
+
+/* Waits second by second: if the whole process was stopped for a while, that counts as one. */
+static void *watch(void *context)
+{
+    struct engine_attempt *a = context;
+    struct timespec until;
+    pthread_mutex_lock(&a->lock);
+    for (int s = 0; s < HANG_SECONDS && !a->over; s++) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&a->ended, &a->lock, &until);
+    }
+    if (!a->over)
+        give_up(a);
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* Begins to watch what this thread executes. The caller sets a->key; *a must stay at its address
+ * until engine_attempt_end. `about` is for messages, and must stay valid too. If there is no
+ * journal or no thread, crashes or hangs are not recorded. A process in which an engine hangs ends
+ * with a line that names the engine. */
+static void engine_attempt_begin(struct engine_attempt *a, const char *about)
+{
+    snprintf(a->line, sizeof a->line, "%s\n", a->key);
+    plan_file_journal(a->journal);
+    a->note = (struct crash_note){.about = about, .journal = a->journal, .line = a->line};
+    a->over = false;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->ended, NULL);
+    a->watched = thread_start(&a->watch, "watch of an engine", watch, a) == STATUS_OK;
+    crash_note(&a->note);
+}
+
+static void engine_attempt_end(struct engine_attempt *a)
+{
+    crash_note(NULL);
+    pthread_mutex_lock(&a->lock);
+    a->over = true;
+    pthread_cond_signal(&a->ended);
+    pthread_mutex_unlock(&a->lock);
+    if (a->watched)
+        pthread_join(a->watch, NULL);
+    pthread_cond_destroy(&a->ended);
+    pthread_mutex_destroy(&a->lock);
+}
+
+/* --- plans --- */
 
 /* Number of plans that are made where none is timed: the first that runs is taken. */
 enum { UNTIMED_PLANS = 4 };
