@@ -105,7 +105,7 @@ endforeach()
 list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/engine/nvjpeg/decoder.c)
 set(AMPSCALE_CUDNN_SOURCES "") # the sources among these that plan and execute convolutions
 foreach(name conv_check conv_exec conv_form conv_operands conv_plan conv_product cudnn_desc cudnn_device
-        cudnn_graph cudnn_plans excluded_engines)
+        cudnn_graph cudnn_plans)
   list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 file(GLOB AMPSCALE_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels/*.cu)

@@ -27,7 +27,7 @@ MUST_CHECK enum status pass_account(const struct session *s, const struct loader
  * signal to any rank. */
 MUST_CHECK enum status pass_validate(struct session *s, struct pass_result *r);
 
-/* --- The record of an epoch (epoch.c) --- */
+/* --- The record of an epoch --- */
 
 /* Computes the throughput of the steps that this process ran in this epoch. If `warm` is false,
  * this is the first epoch of the process, and its first few steps are left out as warm-up. */

@@ -8,11 +8,11 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cudnn_device.h"
 #include "kernels/cuda/cudnn_graph.h"
-#include "kernels/cuda/excluded_engines.h"
 #include "kernels/cuda/plan_cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Limit of a plan's workspace on a GPU of `memory` bytes. The fast engines of fp32 need a workspace
  * of the size of their operands: 1.2 GB in ResNet-50 at batch 256, 13.2 GB in VGG-16 at batch 512.
@@ -20,6 +20,29 @@
 static inline size_t plan_workspace_max(size_t memory)
 {
     return memory / 6;
+}
+
+enum { EXCLUDED_ENGINES_MAX = 32 };
+
+/* Engines of cuDNN that the user excludes although the library offers them, because they compute
+ * wrong numbers or break the GPU. Engines that break the GPU while they are timed are excluded by
+ * facts in the plan file (conv_plan_engine_key). */
+struct excluded_engines {
+    int n;
+    int64_t engine[EXCLUDED_ENGINES_MAX]; /* index among the library's engines for a graph's
+                                           * pattern */
+};
+
+/* Reads the environment variable AMPSCALE_CUDNN_WITHOUT, "62,63"; without the variable there are no
+ * excluded engines. STATUS_USAGE if its text has another form. */
+MUST_CHECK enum status excluded_engines_read(struct excluded_engines *e);
+
+static inline bool excluded_engines_has(const struct excluded_engines *e, int64_t engine)
+{
+    for (int i = 0; e && i < e->n; i++)
+        if (e->engine[i] == engine)
+            return true;
+    return false;
 }
 
 struct plan_limits {
