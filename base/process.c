@@ -80,6 +80,8 @@ enum status process_own_file(char *out, size_t size)
 static void become(const struct process_config *c, int log, pid_t parent)
 {
     int in = c->talk > 0 ? c->talk : open("/dev/null", O_RDONLY);
+    if (c->output > 0)
+        log = c->output;
     int out = c->talk > 0 ? c->talk : log;
     if (log < 0)
         log = STDERR_FILENO;

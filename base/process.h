@@ -51,6 +51,8 @@ struct process_config {
     const char *dir;   /* folder in which it runs; NULL: this process's */
     const char *log;   /* file for the child's stderr, emptied first; NULL: this process's stderr */
     const char *out;   /* file for the child's stdout; NULL: `log`, which must then not be NULL */
+    int output;        /* above 0: a descriptor that becomes the child's stdout and stderr, in place
+                        * of `out` and `log` */
     int talk;          /* above 0: a descriptor, for example a socket, that becomes the child's
                         * stdin and stdout, in place of /dev/null and `out` */
     const struct process_signals *signals; /* NULL: the child keeps the signal mask */

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <regex.h>
 #include <stdatomic.h>
@@ -125,50 +126,59 @@ static enum status scan(struct record_args *a, const char *log, json_t *values)
 
 /* --- running the command --- */
 
-/* The thread that copies the command's output from the log to stdout. */
+/* The thread that copies the command's output from a pipe to the log and to stdout. A log that the
+ * command itself had as its stdout would be emptied by `echo >/dev/stdout`. */
 struct copy {
-    int log;
+    int pipe[2], log;
     atomic_bool ended; /* whether the command has ended */
-    bool full;         /* the log's disk was full at times: the command may have lost output */
+    int error;         /* errno of the first failure to write to the log; 0: none */
 };
 
 static void *copy_output(void *state)
 {
     struct copy *c = state;
+    struct pollfd p = {.fd = c->pipe[0], .events = POLLIN};
     char part[65536];
     for (bool last = false; !last;) {
         last = atomic_load(&c->ended); /* before reading, so that the end is read too */
-        for (ssize_t n; (n = read(c->log, part, sizeof part)) > 0;)
-            fwrite(part, 1, (size_t)n, stdout);
-        if (fallocate(c->log, FALLOC_FL_KEEP_SIZE, lseek(c->log, 0, SEEK_CUR), 4096) != 0)
-            c->full = c->full || errno == ENOSPC || errno == EDQUOT;
-        fflush(stdout);
-        usleep(last ? 0 : 20000);
+        for (int k = 0; k < 16 && poll(&p, 1, last ? 0 : 20) > 0; k++) { /* a pipe's contents */
+            ssize_t put, n = read(p.fd, part, sizeof part);
+            for (ssize_t at = 0; at < n && !c->error; at += put)
+                if ((put = write(c->log, part + at, (size_t)(n - at))) < 0)
+                    c->error = errno;
+            fwrite(part, 1, n > 0 ? (size_t)n : 0, stdout);
+            fflush(stdout);
+        }
     }
     return NULL;
 }
 
-/* Runs the command, and copies its output to stdout. */
+/* Runs the command, and copies its output to the log and to stdout. */
 static enum status run_command(char *const *argv, const char *log, struct process_end *end)
 {
     struct process_signals signals = {.fd = -1};
-    struct copy copy = {.log = -1};
+    struct copy copy = {.pipe = {-1, -1}, .log = -1};
     pthread_t thread;
     int error;
     enum status st;
-    CHECK(log_open(log, O_RDWR, &copy.log));
+    CHECK(log_open(log, O_WRONLY | O_TRUNC, &copy.log));
+    if (pipe2(copy.pipe, O_CLOEXEC) != 0)
+        CHECK(status_fail(STATUS_IO, "cannot open a pipe: %s", strerror(errno)));
     CHECK(process_signals_open(&signals));
     error = pthread_create(&thread, NULL, copy_output, &copy);
     if (error)
         CHECK(status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error)));
     st = process_run(
-        &(struct process_config){.argv = argv, .log = log, .signals = &signals, .grace_s = 30},
+        &(struct process_config){
+            .argv = argv, .output = copy.pipe[1], .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
     pthread_join(thread, NULL);
-    if (st == STATUS_OK && copy.full)
-        st = status_fail(STATUS_IO, "cannot write '%s': %s", log, strerror(ENOSPC));
+    if (st == STATUS_OK && copy.error)
+        st = status_fail(STATUS_IO, "cannot write '%s': %s", log, strerror(copy.error));
 done:
+    fd_close(&copy.pipe[0]);
+    fd_close(&copy.pipe[1]);
     fd_close(&copy.log);
     process_signals_close(&signals);
     return st;

@@ -158,31 +158,20 @@ static enum status system_of(const struct run *run, const struct totals *t, stru
     return STATUS_OK;
 }
 
-/* Fails if the run was resumed with other settings: its steps are then of no single point. */
-static enum status check_attempts(const struct run *run)
-{
-    static const char *const keys[] = {
-        "world_size", "devices_per_rank", "batch_size", "image_size", "mode",          "devices",
-        "threads",    "workers",          "precision",  "bucket_mb",  "grad_compress", "comm"};
-    struct run attempt = *run;
-    for (size_t i = 1; i < json_array_size(run->infos); i++) {
-        attempt.info = json_array_get(run->infos, i);
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            if (!json_equal(run_config(run, keys[k]), run_config(&attempt, keys[k])) &&
-                run_config(&attempt, keys[k]))
-                return status_fail(STATUS_DATA, "'%s' was resumed with another '%s'", run->dir,
-                                   keys[k]);
-    }
-    return STATUS_OK;
-}
-
 static enum status run_add(const struct run *run, struct source *out)
 {
+    /* If one of these changed in a resume, the steps are of no single point. */
+    static const char *const keys[] = {"world_size", "devices_per_rank", "batch_size", "image_size",
+                                       "mode",       "devices",          "comm",       "precision",
+                                       "bucket_mb",  "grad_compress",    "threads",    "workers",
+                                       NULL};
+    const char *changed = run_changed(run, keys);
+    if (changed)
+        return status_fail(STATUS_DATA, "'%s' was resumed with another '%s'", run->dir, changed);
     struct totals t;
     int64_t hosts, per_host;
     int64_t per_rank = or_else(run_config_count(run, "devices_per_rank", 1), 1);
     int64_t world = or_else(run_config_count(run, "world_size", 1), 1);
-    TRY(check_attempts(run));
     TRY(run_hosts(run, run->resumes, &hosts, &per_host));
     TRY(totals_of(run, &t));
     if (out->n == 0)

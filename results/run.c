@@ -407,6 +407,26 @@ const json_t *run_config(const struct run *run, const char *key)
     return json_object_get(json_object_get(run->info, "config"), key);
 }
 
+struct run run_attempt(const struct run *run, size_t attempt)
+{
+    struct run view = *run;
+    view.info = json_array_get(run->infos, attempt);
+    return view;
+}
+
+const char *run_changed(const struct run *run, const char *const *keys)
+{
+    for (size_t i = 1; i < json_array_size(run->infos); i++) {
+        const struct run later = run_attempt(run, i);
+        for (const char *const *key = keys; *key; key++) {
+            const json_t *a = run_config(run, *key), *b = run_config(&later, *key);
+            if (a && b && !json_equal(a, b))
+                return *key;
+        }
+    }
+    return NULL;
+}
+
 bool run_recorded(const struct run *run, char *out, size_t size)
 {
     const char *name;

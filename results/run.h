@@ -71,6 +71,12 @@ MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t
 bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs);
 bool run_is_whole(const struct run *run);
 
+/* The run with the info of attempt number `attempt`, from 0, in place of the first's; for reading
+ * settings only. run_changed returns the first of the settings `keys`, which end with NULL, that an
+ * attempt recorded otherwise than the first; NULL: none. */
+struct run run_attempt(const struct run *run, size_t attempt);
+const char *run_changed(const struct run *run, const char *const *keys);
+
 /* Returns the number of images left out of training and validation because they could not be
  * decoded. An image is counted once for each epoch in which it was left out. */
 int64_t run_left_out(const struct run *run);

@@ -86,7 +86,11 @@ enum status expected_open(const char *dir, const json_t *config, const json_t *l
     struct run *run;
     *out = NULL;
     TRY(run_load(dir, &run));
-    enum status st = check(run, config, libraries, device);
+    enum status st = STATUS_OK;
+    for (size_t i = 0; i < json_array_size(run->infos) && st == STATUS_OK; i++) {
+        const struct run attempt = run_attempt(run, i);
+        st = check(&attempt, config, libraries, device);
+    }
     if (st == STATUS_OK)
         *out = run;
     else

@@ -81,9 +81,8 @@ static enum status check_attempt(const struct study_plan *plan, const struct stu
 enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
                             const struct run *record)
 {
-    struct run attempt = *record;
     for (size_t i = 0; i < json_array_size(record->infos); i++) {
-        attempt.info = json_array_get(record->infos, i);
+        const struct run attempt = run_attempt(record, i);
         TRY(check_attempt(plan, r, &attempt));
     }
     return STATUS_OK;

@@ -68,11 +68,15 @@ void study_store_close(struct study_store *store)
 static enum status check_machine(const struct study_store *store, const struct run *run)
 {
     static const char *const keys[] = {"device", "host", "libraries", "version", "build", "commit"};
-    const json_t *attempt;
-    size_t i, first = json_object_size(store->machine) == 0 ? 0 : sizeof keys / sizeof *keys;
-    for (i = first; i < sizeof keys / sizeof *keys; i++)
-        json_object_set(store->machine, keys[i], json_object_get(run->info, keys[i]));
-    json_array_foreach(run->infos, i, attempt) TRY(environment_joins(store->machine, attempt));
+    const json_t *attempt, *first = run->info;
+    bool known = json_object_size(store->machine) > 0;
+    size_t i;
+    json_array_foreach(run->infos, i, attempt)
+    {
+        TRY(environment_joins(known ? store->machine : first, attempt));
+    }
+    for (i = 0; i < sizeof keys / sizeof *keys && !known; i++)
+        json_object_set(store->machine, keys[i], json_object_get(first, keys[i]));
     return STATUS_OK;
 }
 
@@ -122,6 +126,22 @@ bool study_store_disturbed(const struct study_store *store, const struct study_r
     return disturbed;
 }
 
+/* Fails if another program has begun the run. */
+static enum status check_begun(const struct study_store *store, const struct study_run *run)
+{
+    char path[STUDY_PATH_SIZE];
+    json_t *info;
+    TRY(study_run_path(store->plan, run, store->dir, "/run.json", path));
+    TRY(json_read(path, SUMMARY_MAX_BYTES, &info));
+    enum status st = environment_joins_own(info);
+    json_decref(info);
+    return st != STATUS_DATA ? st
+                             : status_fail(STATUS_USAGE,
+                                           "'%s' was begun by another version or build; remove it "
+                                           "to begin it anew, or give another --out",
+                                           dirname(path));
+}
+
 enum status study_store_prepare(const struct study_store *store, const struct study_run *run,
                                 bool *resume)
 {
@@ -134,7 +154,7 @@ enum status study_store_prepare(const struct study_store *store, const struct st
      * run of a given number of epochs may be resumed. */
     *resume = store->plan->spec->epochs && path_exists(path);
     if (*resume)
-        return STATUS_OK;
+        return check_begun(store, run);
     TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
     TRY(dir_remove(path));
     TRY(study_run_path(store->plan, run, store->dir, "", path));

@@ -145,6 +145,14 @@ grep -q "^ampscale: warning: the record in 'lost' lacks rows before the checkpoi
 expect 0 train "${net[@]}" "${few[@]}" --epochs 2 --out kept
 expect 0 train "${net[@]}" "${few[@]}" --epochs 3 --out kept --resume auto
 ! grep warning err || fail "a whole record is reported"
+# A run that was resumed with other settings is not the run of its first attempt.
+expect 0 train "${net[@]}" "${few[@]}" --epochs 3 --out mixed
+resumed=$(sed 's/^{/{"event": "resume", "step": 1, /; s/"lr": [0-9.]*/"lr": 0.75/' mixed/run.json | tr -d '\n')
+sed -i "/\"step\":1,/i $resumed" mixed/steps.jsonl
+expect 2 train "${net[@]}" "${few[@]}" --epochs 3 --no-checkpoint --out again --expect mixed
+one_line "a run that was resumed with another learning rate" "its lr is 0.75, but this run's is "
+expect 0 export mixed --format mlperf -o mixed.log
+grep -q "it was resumed with another 'lr'" err || fail "MLPerf's log of a run that was resumed with another learning rate: $(<err)"
 
 # A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &

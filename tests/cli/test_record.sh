@@ -41,6 +41,10 @@ assert summary["commit"] == "1a2b3c4" and summary["noise"]["disturbed"] in (True
 assert json.load(open("one/outcome.json"))["outcome"] == "done"
 PY
 
+# A command that opens its output anew does not empty what it has printed.
+expect 0 record --metric 'loss=loss ([0-9]+)' --out anew -- sh -c 'echo loss 3; echo loss 4; echo warm >/dev/stderr; echo loss 5 | tee /dev/stdout'
+[[ $(wc -l <anew/output.log) == 5 ]] && cmp -s out anew/output.log || fail "a command that opens its output anew: $(<anew/output.log)"
+
 # The program's environment is that of the user.
 env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY -u KMP_BLOCKTIME "$program" record --out plain -- env >out 2>err || fail "record of env"
 ! grep GOMP_SPINCOUNT out || fail "record changes the environment of the program"

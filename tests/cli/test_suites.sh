@@ -110,6 +110,15 @@ sed -i "/\"step\":2,/i $resumed" "$damaged/steps.jsonl"
 expect 5 study study.json --no-report --out s
 one_line "a study with a run that was resumed" "1 run of 's' failed; "
 
+# Nor does a study continue a run of epochs that another build has begun: it begins none of the others.
+sed 's/"measured_steps": 3/"epochs": 1/' study.json >epochs.json
+expect 0 study epochs.json --no-report --out e --only 'dummy.*r1$'
+rm -r e/cells/*dp*/
+begun=$(ls -d e/cells/*/r1)
+rm "$begun/summary.json" && touch "$begun/checkpoint.safetensors"
+sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' "$begun/run.json"
+expect_error 2 "'$begun' was begun by another version or build; remove it to begin it anew, " study epochs.json --no-report --out e --only 'dummy.*r1$'
+
 # A log that is a link or a pipe is neither followed nor waited for.
 mkdir -p foreign/data && echo precious >precious
 for make in "ln -s $PWD/precious" mkfifo; do
