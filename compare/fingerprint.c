@@ -114,8 +114,31 @@ static bool same(const char *name, const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-/* Adds an attempt. A field that differs from the earlier attempts gets both values, which no run
- * with one configuration has. */
+/* Returns a value as text for display; a string is shown without its quotes. Returns NULL if memory
+ * ran out. */
+static json_t *shown(const json_t *value)
+{
+    if (!value)
+        return json_string("absent");
+    if (json_is_string(value))
+        return text_json(json_string_value(value));
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_t *o = text ? text_json(text) : NULL;
+    free(text);
+    return o;
+}
+
+/* Returns the values of a field in two attempts as one, which no run with one configuration has. */
+static json_t *both(const json_t *was, const json_t *is)
+{
+    json_t *a = shown(was), *b = shown(is);
+    json_t *o = json_sprintf("%s, then %s", json_string_value(a), json_string_value(b));
+    json_decref(a);
+    json_decref(b);
+    return o;
+}
+
+/* Adds an attempt. */
 static enum status add_attempt(const json_t *info, json_t *into)
 {
     enum status st = STATUS_OK;
@@ -131,7 +154,7 @@ static enum status add_attempt(const json_t *info, json_t *into)
     {
         json_t *was = json_object_get(into, name);
         if (!same(name, was, value))
-            CHECK(json_put(into, name, was ? json_pack("[O, O]", was, value) : json_incref(value)));
+            CHECK(json_put(into, name, was ? both(was, value) : json_incref(value)));
     }
 done:
     json_decref(own);
@@ -167,20 +190,6 @@ static bool is_allowed(const char *name, const char *const *allowed, int n)
             return true;
     }
     return false;
-}
-
-/* Returns a value as text for display; a string is shown without its quotes. Returns NULL if memory
- * ran out. */
-static json_t *shown(const json_t *value)
-{
-    if (!value)
-        return json_string("absent");
-    if (json_is_string(value))
-        return text_json(json_string_value(value));
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_t *o = text ? text_json(text) : NULL;
-    free(text);
-    return o;
 }
 
 static enum status list(const char *name, const json_t *base, const json_t *new,

@@ -56,7 +56,7 @@ static bool count_read(const json_t *object, const char *key, int64_t *out)
     return json_is_integer(value) && *out >= 0 && *out <= STEPS_MAX;
 }
 
-/* Whether a fingerprint is flat: no value contains other values. */
+/* Whether a fingerprint is flat: no value is an object. */
 static bool is_flat(const json_t *object)
 {
     const char *key;
@@ -64,7 +64,7 @@ static bool is_flat(const json_t *object)
     bool flat = json_is_object(object);
     json_object_foreach((json_t *)object, key, value)
     {
-        flat = flat && json_object_size(value) == 0 && json_array_size(value) == 0;
+        flat = flat && json_object_size(value) == 0;
     }
     return flat;
 }

@@ -125,9 +125,9 @@ static void optimizer_unmet(const struct run *run, FILE *out)
 void mlperf_unmet(const struct run *run, bool closed, FILE *out)
 {
     static const char *const keys[] = {
-        "world_size",    "devices_per_rank", "batch_size",  "accumulate", "lr",      "lr_schedule",
-        "warmup_epochs", "weight_decay",     "momentum",    "lars",       "sync_bn", "precision",
-        "lr_power",      "lr_end",           NULL};
+        "world_size",  "devices_per_rank", "batch_size",   "accumulate", "lr",
+        "lr_schedule", "warmup_epochs",    "weight_decay", "momentum",   "lars",
+        "sync_bn",     "precision",        "lr_power",     "lr_end",     NULL};
     const char *changed = run_changed(run, keys);
     double best = run->epoch[run->n_epochs - 1].best_top1;
     if (changed)

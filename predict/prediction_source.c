@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "results/environment.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -150,7 +151,9 @@ static enum status system_of(const struct run *run, const struct totals *t, stru
         .overlap = strcmp(run_config_text(run, "mode", ""), "dp") != 0,
     };
     TRY(source_begin(out, &config));
-    shares_set(&out->work, t->before_s, t->backward_s, t->own_s);
+    /* Only the last batch of a step reduces while it goes backward. */
+    double last = t->backward_s / (double)or_else(run_config_count(run, "accumulate", 1), 1);
+    shares_set(&out->work, t->before_s + t->backward_s - last, last, t->own_s);
     out->sigma = t->sigma;
     if (t->bytes > 0)
         out->image_bytes = t->bytes / t->images;
@@ -161,10 +164,13 @@ static enum status system_of(const struct run *run, const struct totals *t, stru
 static enum status run_add(const struct run *run, struct source *out)
 {
     /* If one of these changed in a resume, the steps are of no single point. */
-    static const char *const keys[] = {"world_size", "devices_per_rank", "batch_size", "image_size",
-                                       "mode",       "devices",          "comm",       "precision",
-                                       "bucket_mb",  "grad_compress",    "threads",    "workers",
-                                       NULL};
+    static const char *const keys[] = {"world_size", "devices_per_rank",
+                                       "batch_size", "image_size",
+                                       "mode",       "devices",
+                                       "comm",       "precision",
+                                       "bucket_mb",  "grad_compress",
+                                       "threads",    "workers",
+                                       "accumulate", NULL};
     const char *changed = run_changed(run, keys);
     if (changed)
         return status_fail(STATUS_DATA, "'%s' was resumed with another '%s'", run->dir, changed);
@@ -172,6 +178,7 @@ static enum status run_add(const struct run *run, struct source *out)
     int64_t hosts, per_host;
     int64_t per_rank = or_else(run_config_count(run, "devices_per_rank", 1), 1);
     int64_t world = or_else(run_config_count(run, "world_size", 1), 1);
+    int64_t batches = or_else(run_config_count(run, "accumulate", 1), 1); /* of a step */
     TRY(run_hosts(run, run->resumes, &hosts, &per_host));
     TRY(totals_of(run, &t));
     if (out->n == 0)
@@ -179,7 +186,8 @@ static enum status run_add(const struct run *run, struct source *out)
     if (out->n == 0 || world > 1)
         snprintf(out->mode, sizeof out->mode, "%s", run_config_text(run, "mode", ""));
     point_add(out, world * per_rank, per_host * per_rank,
-              or_else(run_config_count(run, "batch_size", 1), 1) / per_rank, t.images / t.step_s);
+              or_else(run_config_count(run, "batch_size", 1), 1) * batches / per_rank,
+              t.images / t.step_s);
     return STATUS_OK;
 }
 
@@ -188,11 +196,15 @@ enum status source_of_runs(const struct run *const *run, int n, struct source *o
     *out = (struct source){.n = 0};
     if (n < 1 || n > SOURCE_POINTS_MAX)
         return status_fail(STATUS_USAGE, "%d runs were given: give 1 to %d", n, SOURCE_POINTS_MAX);
-    const char *arch = run_config_text(run[0], "arch", "");
+    static const char *const keys[] = {"arch",          "image_size", "classes",    "precision",
+                                       "grad_compress", "bucket_mb",  "accumulate", NULL};
     for (int i = 0; i < n; i++) {
-        if (strcmp(run_config_text(run[i], "arch", ""), arch) != 0)
-            return status_fail(STATUS_DATA, "'%s' trains another network than '%s'", run[i]->dir,
+        const char *other = run_differs(run[0], run[i], keys);
+        if (other)
+            return status_fail(STATUS_DATA, "'%s' has another '%s' than '%s'", run[i]->dir, other,
                                run[0]->dir);
+        TRY(status_context(environment_joins(run[0]->info, run[i]->info, false), "'%s'",
+                           run[i]->dir));
         TRY(run_add(run[i], out));
     }
     return points_sort(out, run[0]->dir);

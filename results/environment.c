@@ -156,16 +156,22 @@ static bool differs(const json_t *a, const json_t *b)
     return found || (a && b && !json_is_object(a) && !json_equal(a, b));
 }
 
-enum status environment_joins(const json_t *record, const json_t *other)
+/* A member of a record, or of its processor. */
+static const json_t *member(const json_t *record, const char *key)
 {
-    static const char *const keys[] = {"version", "build", "commit", "libraries", "host"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *a = json_object_get(record, keys[i]), *b = json_object_get(other, keys[i]);
-        if (strcmp(keys[i], "host") == 0) {
-            a = json_object_get(json_object_get(a, "cpu"), "model");
-            b = json_object_get(json_object_get(b, "cpu"), "model");
-        }
-        if (differs(a, b))
+    const json_t *cpu = json_object_get(json_object_get(record, "host"), "cpu");
+    const json_t *of_cpu = json_object_get(cpu, key);
+    return of_cpu ? of_cpu : json_object_get(record, key);
+}
+
+enum status environment_joins(const json_t *record, const json_t *other, bool exact)
+{
+    enum { EXACT = 3 };
+    static const char *const keys[] = {"version", "build",   "commit", "libraries",
+                                       "model",   "sockets", "cores",  "threads",
+                                       "device",  "usable",  "quota"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys - (exact ? 0 : EXACT); i++) {
+        if (differs(member(record, keys[i]), member(other, keys[i])))
             return status_fail(STATUS_DATA, "it is of another program or machine: '%s' differs",
                                keys[i]);
     }
@@ -177,7 +183,7 @@ enum status environment_joins_own(const json_t *record)
     json_t *own;
     TRY(json_new(&own, "{}"));
     enum status st = environment_program(own);
-    st = st == STATUS_OK ? environment_joins(record, own) : st;
+    st = st == STATUS_OK ? environment_joins(record, own, false) : st;
     json_decref(own);
     return st;
 }

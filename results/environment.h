@@ -26,8 +26,9 @@ const char *environment_version(void);
 MUST_CHECK enum status environment_program(json_t *object);
 
 /* Fail with STATUS_DATA if a record's program, libraries or processor are not those of `other`, or
- * of this program: results of both must not be joined. What one of them lacks is not compared. */
-MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other);
+ * of this program: results of both must not be joined. `exact`: nor are the device, and the cores
+ * that the process may use. What one of them lacks is not compared. */
+MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other, bool exact);
 MUST_CHECK enum status environment_joins_own(const json_t *record);
 
 /* Returns whether an environment variable may be recorded. Only variables that affect results or

@@ -264,6 +264,19 @@ done:
     return st;
 }
 
+/* Drops the attempts of which no step is left, but for the only one. */
+static void drop_idle(struct run *run)
+{
+    double end = run->n_steps ? (double)run->step[run->n_steps - 1].step + 1 : 0;
+    for (size_t i = json_array_size(run->infos); i-- > 0 && run->n_steps;) {
+        double begin = i ? json_number_at(json_array_get(run->infos, i), "step") : 0;
+        if (begin >= end)
+            json_array_remove(run->infos, i);
+        else
+            end = begin;
+    }
+}
+
 enum status run_load(const char *dir, struct run **out)
 {
     struct run *run;
@@ -274,6 +287,7 @@ enum status run_load(const char *dir, struct run **out)
     for (int i = 0; i < ROWS_FILES && st == STATUS_OK; i++)
         st = rows_load(&rows[i], run);
     rows_show(rows, run);
+    drop_idle(run);
     if (st == STATUS_OK)
         *out = run;
     else
@@ -414,17 +428,24 @@ struct run run_attempt(const struct run *run, size_t attempt)
     return view;
 }
 
-const char *run_changed(const struct run *run, const char *const *keys)
+const char *run_differs(const struct run *a, const struct run *b, const char *const *keys)
 {
-    for (size_t i = 1; i < json_array_size(run->infos); i++) {
-        const struct run later = run_attempt(run, i);
-        for (const char *const *key = keys; *key; key++) {
-            const json_t *a = run_config(run, *key), *b = run_config(&later, *key);
-            if (a && b && !json_equal(a, b))
-                return *key;
-        }
+    for (; *keys; keys++) {
+        const json_t *x = run_config(a, *keys), *y = run_config(b, *keys);
+        if (x && y && !json_equal(x, y))
+            return *keys;
     }
     return NULL;
+}
+
+const char *run_changed(const struct run *run, const char *const *keys)
+{
+    const char *key = NULL;
+    for (size_t i = 1; i < json_array_size(run->infos) && !key; i++) {
+        const struct run later = run_attempt(run, i);
+        key = run_differs(run, &later, keys);
+    }
+    return key;
 }
 
 bool run_recorded(const struct run *run, char *out, size_t size)

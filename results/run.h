@@ -33,7 +33,8 @@ struct run {
     struct telemetry_record *telemetry; /* ascending by .sample and .device */
     json_t *attempts;    /* array: for each attempt its list of ranks, or null if it had one rank */
     json_t *infos;       /* array: run.json, then each resume event, which has the same members, and
-                          * "step", the number of steps before the attempt */
+                          * "step", the number of steps before the attempt; without attempts of
+                          * which no step is left */
     int64_t resumes;     /* attempts after the first */
     int64_t checkpoints; /* number of checkpoints written over all attempts, as far as recorded */
     double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */
@@ -72,9 +73,11 @@ bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs);
 bool run_is_whole(const struct run *run);
 
 /* The run with the info of attempt number `attempt`, from 0, in place of the first's; for reading
- * settings only. run_changed returns the first of the settings `keys`, which end with NULL, that an
- * attempt recorded otherwise than the first; NULL: none. */
+ * settings only. run_differs returns the first of the settings `keys`, which end with NULL, that
+ * two runs recorded differently, and run_changed the first that an attempt recorded otherwise than
+ * the first attempt; NULL: none. */
 struct run run_attempt(const struct run *run, size_t attempt);
+const char *run_differs(const struct run *a, const struct run *b, const char *const *keys);
 const char *run_changed(const struct run *run, const char *const *keys);
 
 /* Returns the number of images left out of training and validation because they could not be

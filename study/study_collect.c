@@ -101,7 +101,7 @@ static enum status collect_run(const struct study_store *store, const struct stu
     enum study_state state;
     struct run *record;
     TRY(study_store_state(store, run, &state, why));
-    if (state == STUDY_FAILED)
+    if (state >= STUDY_FAILED)
         fail(r, why);
     if (state != STUDY_COMPLETE)
         return STATUS_OK;
@@ -120,6 +120,7 @@ static enum status collect_run(const struct study_store *store, const struct stu
 
 enum status study_collect(const struct study_store *store, const char *command, struct analysis *a)
 {
+    static const char *const keys[] = {"device", "host", "libraries", "version", "build", "commit"};
     enum status st = STATUS_OK;
     const struct study_plan *plan = store->plan;
     struct study_result *result;
@@ -129,7 +130,9 @@ enum status study_collect(const struct study_store *store, const char *command, 
     for (int64_t i = 0; i < plan->n_runs; i++)
         CHECK(collect_run(store, &plan->run[i], &result[plan->run[i].cell]));
     CHECK(study_analyse(plan, result, a));
-    json_object_update(a->machine, store->machine);
+    const json_t *first = json_object_get(store->first, "");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(a->machine, keys[i], json_object_get(first, keys[i]));
     snprintf(a->command, sizeof a->command, "%s", command);
 done:
     for (int64_t i = 0; i < plan->n_cells; i++)

@@ -281,7 +281,7 @@ enum status study_count_left(const struct study_store *store, const struct study
         char why[PROCESS_MESSAGE_SIZE];
         TRY(study_store_state(store, run, &state, why));
         bool selected = study_run_matches(store->plan, run, options->only);
-        left->failed += selected && state == STUDY_FAILED;
+        left->failed += selected && state >= STUDY_FAILED;
         left->pending += selected && state == STUDY_PENDING;
         left->others += !selected && state != STUDY_COMPLETE;
     }
@@ -305,7 +305,7 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
     if (state == STUDY_COMPLETE && !w->dry_run)
         TRY(study_store_complete(w->store, run));
     *wanted = (state == STUDY_PENDING ||
-               (w->options->retry && (state == STUDY_FAILED || is_doubtful(w, run)))) &&
+               (w->options->retry && (state >= STUDY_FAILED || is_doubtful(w, run)))) &&
               study_run_matches(w->store->plan, run, w->options->only);
     return STATUS_OK;
 }
@@ -393,6 +393,11 @@ static enum status attempt(struct work *w, const struct study_run *run, bool *do
     CHECK(run_command(w, command.v, log, w->store->plan->spec->limit_s, end));
     CHECK(study_store_state(w->store, run, &state, why));
     *done = state == STUDY_COMPLETE;
+    if (state == STUDY_FOREIGN)
+        st = status_fail(STATUS_USAGE,
+                         "'%s' holds runs that do not belong with this one: %s; give "
+                         "another --out",
+                         w->store->dir, why);
     if (state == STUDY_FAILED)
         snprintf(end->message, sizeof end->message, "%s", why);
 done:
@@ -439,7 +444,8 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     enum status st;
     CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
-    if (w.progress.total > 0 && environment_joins_own(store->machine) != STATUS_OK)
+    if (w.progress.total > 0 &&
+        environment_joins_own(json_object_get(store->first, "")) != STATUS_OK)
         CHECK(status_fail(STATUS_USAGE,
                           "'%s' holds runs of another version or build; give another --out",
                           store->dir));

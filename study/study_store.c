@@ -48,7 +48,7 @@ enum status study_store_open(const struct study_plan *plan, const char *dir,
 {
     enum status st;
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
-    CHECK(json_new(&store->machine, "{}"));
+    CHECK(json_new(&store->first, "{}"));
     CHECK(dir_make(dir));
     CHECK(dir_lock(dir, "ampscale study", 0, &store->lock));
     CHECK(keep_plan(store));
@@ -60,23 +60,27 @@ done:
 
 void study_store_close(struct study_store *store)
 {
-    json_decref(store->machine);
+    json_decref(store->first);
     fd_close(&store->lock);
 }
 
-/* Takes the machine from the first run, and compares it with all attempts of each run. */
-static enum status check_machine(const struct study_store *store, const struct run *run)
+/* Compares all attempts of a run with the first run of the study and, exactly, of its cell. */
+static enum status check_machine(const struct study_store *store, const char *cell,
+                                 const struct run *run)
 {
-    static const char *const keys[] = {"device", "host", "libraries", "version", "build", "commit"};
-    const json_t *attempt, *first = run->info;
-    bool known = json_object_size(store->machine) > 0;
+    const char *const key[] = {"", cell};
+    const json_t *attempt;
     size_t i;
-    json_array_foreach(run->infos, i, attempt)
-    {
-        TRY(environment_joins(known ? store->machine : first, attempt));
+    for (int exact = 0; exact < 2; exact++) {
+        const json_t *first = json_object_get(store->first, key[exact]);
+        json_array_foreach(run->infos, i, attempt)
+        {
+            TRY(environment_joins(first ? first : run->info, attempt, exact));
+        }
     }
-    for (i = 0; i < sizeof keys / sizeof *keys && !known; i++)
-        json_object_set(store->machine, keys[i], json_object_get(first, keys[i]));
+    for (i = 0; i < 2; i++)
+        if (!json_object_get(store->first, key[i]))
+            json_object_set(store->first, key[i], run->info);
     return STATUS_OK;
 }
 
@@ -91,11 +95,14 @@ enum status study_store_state(const struct study_store *store, const struct stud
         struct run *record = NULL;
         enum status loaded = run_load_whole(dirname(path), &record);
         loaded = loaded == STATUS_OK ? study_check_run(store->plan, run, record) : loaded;
-        loaded = loaded == STATUS_OK ? check_machine(store, record) : loaded;
+        *state = loaded == STATUS_OK ? STUDY_FOREIGN : STUDY_FAILED;
+        if (loaded == STATUS_OK)
+            loaded = check_machine(store, store->plan->cell[run->cell].name, record);
         run_free(record);
+        if (loaded == STATUS_OK)
+            *state = STUDY_COMPLETE;
         if (loaded != STATUS_DATA)
             return loaded;
-        *state = STUDY_FAILED;
         text_clean(why, PROCESS_MESSAGE_SIZE, status_message());
         return STATUS_OK;
     }

@@ -17,7 +17,7 @@
 struct study_store {
     const struct study_plan *plan;
     const char *dir;
-    json_t *machine; /* program and machine of the first complete run that was read; {}: none was */
+    json_t *first; /* {cell, or "" for the study: run.json of the first complete run read} */
     int lock;
 };
 
@@ -27,15 +27,16 @@ MUST_CHECK enum status study_store_open(const struct study_plan *plan, const cha
                                         struct study_store *store);
 void study_store_close(struct study_store *store);
 
-enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
+/* STUDY_FOREIGN: it is complete, but of another program or machine than the first run read of its
+ * study or cell. */
+enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED, STUDY_FOREIGN };
 
 /* STATUS_DATA if the record is of other settings than the plan's run. */
 struct run;
 MUST_CHECK enum status study_check_run(const struct study_plan *plan, const struct study_run *r,
                                        const struct run *record);
 
-/* Reads the state of a run, which has failed also if it is of another program or machine than the
- * first run that was read. `why` gets the reason of a failure. */
+/* Reads the state of a run. `why` gets the reason of a failure. */
 MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
                                          char why[PROCESS_MESSAGE_SIZE]);
