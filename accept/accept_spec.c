@@ -178,9 +178,12 @@ static enum status add_hardware(struct accept_spec *s)
     snprintf(c->limit[0].metric, sizeof c->limit[0].metric, "devices");
     c->limit[0].min = s->n_devices;
     snprintf(c->limit[1].metric, sizeof c->limit[1].metric, "device");
-    for (int i = 0; i < s->n_patterns; i++)
-        if (!text_join(c->limit[1].matches, ACCEPT_MATCHES_SIZE, "|", "%s", s->pattern[i]))
+    for (int i = 0; i < s->n_patterns; i++) {
+        char pattern[ACCEPT_MATCHES_SIZE];
+        text_clean(pattern, sizeof pattern, s->pattern[i]);
+        if (!text_join(c->limit[1].matches, ACCEPT_MATCHES_SIZE, "|", "%s", pattern))
             return status_fail(STATUS_USAGE, "'hardware': the patterns together are too long");
+    }
     return STATUS_OK;
 }
 

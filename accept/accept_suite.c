@@ -71,36 +71,53 @@ static enum status keep(const char *of, const char *name, json_t *is,
                       store->dir, of, name);
 }
 
-/* Opens the folder, which is made if it is missing. Writes the spec and the node's name into it,
+/* Describes who measures: the node, with its processor and GPUs, and this program. */
+static enum status describe_node(const char *name, json_t **out)
+{
+    enum status st;
+    char gpus[4096];
+    json_t *host = NULL;
+    environment_gpus("GPU UUID:", gpus, sizeof gpus);
+    CHECK(json_new(out, "{s:s, s:s}", "node", name, "gpus", gpus));
+    CHECK(environment_program(*out));
+    CHECK(environment_describe(&host));
+    st =
+        json_put(*out, "processor", text_json(json_text_at(json_object_get(host, "cpu"), "model")));
+done:
+    json_decref(host);
+    return st;
+}
+
+/* Opens the folder, which is made if it is missing. Writes the spec and who measures into it,
  * and removes the accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of
- * another spec or node, or if it holds any results and `resume` is false; STATUS_IO if another
- * process works in the folder, after a wait of 20 seconds. The commands of checks count too: if an
- * earlier call was killed, they write into the folder until they have ended. */
+ * another spec, node or program, or if it holds any results and `resume` is false; STATUS_IO if
+ * another process works in the folder, after a wait of 20 seconds. The commands of checks count
+ * too: if an earlier call was killed, they write into the folder until they have ended. */
 static enum status accept_store_open(const struct accept_spec *spec, const char *node,
                                      const char *dir, bool resume, struct accept_store *store)
 {
     json_t *name = NULL;
+    enum status st;
     char checks[ACCEPT_PATH_SIZE], verdict[ACCEPT_PATH_SIZE];
     *store = (struct accept_store){.dir = dir, .lock = -1};
     TRY(path_format(checks, sizeof checks, "%s/checks", dir));
     TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
     TRY(dir_make(checks));
-    enum status st = dir_lock(dir, "ampscale accept", 0, &store->lock);
-    if (st == STATUS_IO) {
+    if (dir_lock(dir, "ampscale accept", 0, &store->lock) != STATUS_OK) {
         fprintf(stderr, "ampscale: waiting up to %d s for another 'ampscale accept' in '%s'\n",
                 LOCK_WAIT_SECONDS, dir);
-        st = dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock);
+        TRY(dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock));
     }
-    if (st == STATUS_OK)
-        fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
-    st = st == STATUS_OK ? json_new(&name, "{s:s}", "node", node) : st;
-    st = st == STATUS_OK ? keep("spec", spec->name, spec->json, store, resume) : st;
-    st = st == STATUS_OK ? keep("node", node, name, store, resume) : st;
+    fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
+    CHECK(describe_node(node, &name));
+    CHECK(keep("spec", spec->name, spec->json, store, resume));
+    CHECK(keep("node", node, name, store, resume));
+    CHECK(file_remove(verdict)); /* this verdict is from an earlier test suite */
     json_decref(name);
-    if (st == STATUS_OK)
-        st = file_remove(verdict); /* this verdict is from an earlier test suite */
-    if (st != STATUS_OK)
-        fd_close(&store->lock);
+    return STATUS_OK;
+done:
+    json_decref(name);
+    fd_close(&store->lock);
     return st;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/document.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -303,8 +304,14 @@ static enum status write_list(const struct fleet *f, bool strict, const char *di
 enum status fleet_write(const struct fleet *f, bool strict, const char *dir)
 {
     static const char *const lists[] = {"good.txt", "failed.txt", "missing.txt"};
+    static const char *const old[] = {"fleet.json", "fleet.xml", "fleet.md", "fleet.html",
+                                      "good.txt"};
     char path[PATH_SIZE];
     TRY(dir_make(dir));
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) { /* so that no old verdict remains */
+        TRY(path_format(path, sizeof path, "%s/%s", dir, old[i]));
+        TRY(file_remove(path));
+    }
     TRY(json_write(fleet_json(f, strict), JSON_RECORD, "%s/fleet.json", dir));
     TRY(path_format(path, sizeof path, "%s/fleet.xml", dir));
     TRY(write_junit(f, strict, path));

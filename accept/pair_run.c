@@ -4,6 +4,7 @@
 #include "accept/fleet_job.h"
 #include "base/array.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/stats.h"
 #include "bench/collective.h"
@@ -335,7 +336,10 @@ static enum status agree(const struct pair_config *c, struct world *w)
 static enum status report(const struct pair_config *c, const struct pair_result *r, const char *out)
 {
     if (out) {
+        char path[ACCEPT_PATH_SIZE];
         TRY(dir_make(out));
+        TRY(path_format(path, sizeof path, "%s/pair.json", out));
+        TRY(file_remove(path)); /* so that no old verdict remains */
         TRY(json_write(pair_json(c, r), JSON_RECORD, "%s/pair.json", out));
     }
     if (c->step.format == BENCH_JSON)

@@ -29,7 +29,10 @@ enum status process_signals_open(struct process_signals *s)
     if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN) /* as by nohup */
         sigaddset(&set, SIGHUP);
     s->fd = -1;
-    if (sigprocmask(SIG_BLOCK, &set, &s->before) == 0)
+    sigaddset(&set, SIGCONT); /* for stop_was_paused */
+    bool blocked = sigprocmask(SIG_BLOCK, &set, &s->before) == 0;
+    sigdelset(&set, SIGCONT);
+    if (blocked)
         s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return s->fd >= 0 ? STATUS_OK
                       : status_fail(STATUS_IO, "cannot wait for signals: %s", strerror(errno));
@@ -212,27 +215,35 @@ static void take_end(struct process *child, int status)
     child->pid = 0;
 }
 
+/* Looks for a child that has ended. *which is its index, or -1 if no child has ended. */
+static enum status reap(struct process *child, int n, int *which)
+{
+    *which = -1;
+    for (int i = 0; i < n && *which < 0; i++) {
+        int status = 0;
+        pid_t ended = child[i].pid != 0 ? waitpid(child[i].pid, &status, WNOHANG) : 0;
+        if (ended < 0)
+            return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
+        if (ended == 0)
+            continue;
+        take_end(&child[i], status);
+        *which = i;
+    }
+    return STATUS_OK;
+}
+
 enum status process_wait(const struct process_signals *signals, struct process *child, int n,
                          int *which)
 {
     struct pollfd p = {.fd = signals->fd, .events = POLLIN};
     for (;;) {
-        /* Looks for a child that has ended since the last call. *which is its index, or -1 if no
-         * child has ended. */
-        *which = -1;
-        for (int i = 0; i < n && *which < 0; i++) {
-            int status = 0;
-            pid_t ended = child[i].pid != 0 ? waitpid(child[i].pid, &status, WNOHANG) : 0;
-            if (ended < 0)
-                return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
-            if (ended == 0)
-                continue;
-            take_end(&child[i], status);
-            *which = i;
+        TRY(reap(child, n, which));
+        if (*which < 0) {
+            poll(&p, 1, POLL_MS); /* another thread of this process may have taken the signal */
+            TRY(reap(child, n, which)); /* after a pause, it may have ended before its limit */
         }
         if (*which >= 0)
             return STATUS_OK;
-        poll(&p, 1, POLL_MS); /* another thread of this process may have taken the signal */
         press(child, n, process_signals_take(signals));
     }
 }

@@ -66,6 +66,32 @@ static enum status add_value(struct accuracy_references *r, const char *precisio
     return STATUS_OK;
 }
 
+/* Fails if another setting than those of the commands below is not that of the training. */
+static enum status check_rest(const struct run *run, const struct accuracy_training *t)
+{
+    const struct {
+        const char *key;
+        double value;
+    } want[] = {{"warmup_epochs", strtod(t->warmup_epochs, NULL)},
+                {"epoch_steps", ceil((double)t->photos.classes * t->photos.train / t->batch)},
+                {"momentum", 0.9},
+                {"weight_decay", 1e-4},
+                {"label_smoothing", 0},
+                {"mixup", 0},
+                {"accumulate", 1},
+                {"world_size", 1}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const json_t *have = run_config(run, want[i].key);
+        if (have && fabs(json_number_value(have) - want[i].value) > 1e-9)
+            return status_fail(STATUS_DATA, "'%s' is a run with '%s' %g, not %g", run->dir,
+                               want[i].key, json_number_value(have), want[i].value);
+    }
+    if (json_is_true(run_config(run, "dummy")) || json_array_size(run->infos) > 1)
+        return status_fail(STATUS_DATA, "'%s' is a run on synthetic tensors, or was resumed",
+                           run->dir);
+    return STATUS_OK;
+}
+
 static enum status add_run(const struct run *run, const struct accuracy_training *t,
                            struct accuracy_references *r)
 {
@@ -81,6 +107,7 @@ static enum status add_run(const struct run *run, const struct accuracy_training
                            "'%s' is a run with another network, image size, batch size, number of "
                            "epochs or classes, or learning rate",
                            run->dir);
+    TRY(check_rest(run, t));
     if (isnan(top1))
         return status_fail(STATUS_DATA, "'%s' has no validation top-1", run->dir);
     return add_value(r, run_config_text(run, "precision", ""), top1);

@@ -3,11 +3,13 @@
 #include "bench/train_child.h"
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/stop.h"
 #include "base/text.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,17 +159,23 @@ static void take_ladder(const struct run *run, struct train_ladder *l)
 
 enum status train_work_open(struct train_work *w, const struct bench_options *o)
 {
+    enum { LOCK_WAIT_SECONDS = 5 };
     w->devices = o->devices;
     w->budget = time_budget_begin(o->budget_s);
     w->out = o->dir;
-    w->signals.fd = -1;
+    w->signals.fd = w->lock = -1;
     if (!w->program)
         TRY(process_own_file(w->own, sizeof w->own));
     w->program = w->program ? w->program : w->own;
     TRY(process_signals_open(&w->signals));
     TRY(temporary_dir_make(&w->scratch, "/var/tmp", "ampscale-train"));
     w->dir = w->out ? w->out : w->scratch.path;
-    return dir_make(w->dir);
+    TRY(dir_make(w->dir));
+    if (!w->out)
+        return STATUS_OK; /* the temporary folder has a lock */
+    TRY(dir_lock(w->dir, "ampscale bench", LOCK_WAIT_SECONDS, &w->lock));
+    fcntl(w->lock, F_SETFD, 0); /* trainings inherit the lock: those of a killed call end soon */
+    return STATUS_OK;
 }
 
 enum status train_work_close(struct train_work *w, enum status st)
@@ -176,6 +184,7 @@ enum status train_work_close(struct train_work *w, enum status st)
     first_failure_keep(&first, st);
     first_failure_keep(&first, temporary_dir_remove(&w->scratch));
     process_signals_close(&w->signals);
+    fd_close(&w->lock);
     return first_failure_return(&first);
 }
 

@@ -108,6 +108,7 @@ struct train_work {
     bool photos_made;               /* set by train_work_photos */
     char broken[TRAIN_WHY_SIZE];    /* the message with which all rungs of a row failed; "" before
                                      * such a row, and after a run that succeeded */
+    int lock;                       /* on `dir` */
     char device[TRAIN_DEVICE_SIZE]; /* description of the device from the first successful run; ""
                                      * before that run */
 };

@@ -4,6 +4,7 @@
 #include "accept/accept_suite.h"
 #include "accept/fleet_job.h"
 #include "base/json.h"
+#include "base/output.h"
 #include "base/process.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
@@ -168,6 +169,8 @@ static enum status work(struct accept_command *a)
 {
     struct accept_spec spec;
     json_t *made;
+    if (a->list || a->print || a->dry_run || a->n_made + a->n_paths > 0)
+        output_begin(OUTPUT_ENDS); /* results, not progress */
     TRY(take_more(a));
     a->fleet.out = a->options.dir;
     if (a->list)

@@ -310,7 +310,9 @@ enum status output_close(int error)
                    ? atomic_file_fail(&output, error)
                    : status_fail(STATUS_IO, "cannot write the results to standard output: %s",
                                  strerror(error));
-    if (output.stream && fstat(fileno(output.stream), &s) == 0 && s.st_size > 0)
+    if (output.stream && fstat(fileno(output.stream), &s) != 0)
+        return atomic_file_fail(&output, errno);
+    if (output.stream && s.st_size > 0)
         return atomic_file_commit(&output);
     atomic_file_abandon(&output);
     return STATUS_OK;

@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "compare/metric.h"
+#include "results/environment.h"
 #include "results/load.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A metric to find in the output, and its values. */
@@ -34,6 +35,7 @@ struct record_args {
     const char *name, *out, *commit; /* NULL: not given */
     struct wanted wanted[METRICS];
     char **argv; /* (argc), then NULL */
+    bool paused; /* set by run_command */
     int argc;
 };
 
@@ -98,15 +100,15 @@ static enum status scan_line(struct record_args *a, const char *line)
     return STATUS_OK;
 }
 
-/* Finds the metrics in the output, and adds their medians to `values`. The parts of a progress bar
- * end with carriage returns, and count as lines. */
-static enum status scan(struct record_args *a, const char *log, json_t *values)
+/* Finds the metrics in the output, whose descriptor it closes, and adds their medians to `values`.
+ * The parts of a progress bar end with carriage returns, and count as lines. */
+static enum status scan(struct record_args *a, int log, json_t *values)
 {
     char *line = NULL;
     size_t size = 0;
-    FILE *f = fopen(log, "re");
+    FILE *f = lseek(log, 0, SEEK_SET) == 0 ? fdopen(log, "r") : NULL;
     enum status st =
-        f ? STATUS_OK : status_fail(STATUS_IO, "cannot read '%s': %s", log, strerror(errno));
+        f ? STATUS_OK : status_fail(STATUS_IO, "cannot read the output: %s", strerror(errno));
     while (st == STATUS_OK && getline(&line, &size, f) >= 0)
         for (char *rest = line, *part; st == STATUS_OK && (part = strsep(&rest, "\r\n"));)
             st = scan_line(a, part);
@@ -153,15 +155,16 @@ static void *copy_output(void *state)
     return NULL;
 }
 
-/* Runs the command, and copies its output to the log and to stdout. */
-static enum status run_command(char *const *argv, const char *log, struct process_end *end)
+/* Runs the command, and copies its output to the log, which is open as `fd`, and to stdout. */
+static enum status run_command(struct record_args *a, const char *log, int fd,
+                               struct process_end *end)
 {
     struct process_signals signals = {.fd = -1};
-    struct copy copy = {.pipe = {-1, -1}, .log = -1};
+    struct copy copy = {.pipe = {-1, -1}, .log = fd};
     pthread_t thread;
+    struct stat s;
     int error;
     enum status st;
-    CHECK(log_open(log, O_WRONLY | O_TRUNC, &copy.log));
     if (pipe2(copy.pipe, O_CLOEXEC) != 0)
         CHECK(status_fail(STATUS_IO, "cannot open a pipe: %s", strerror(errno)));
     CHECK(process_signals_open(&signals));
@@ -170,16 +173,18 @@ static enum status run_command(char *const *argv, const char *log, struct proces
         CHECK(status_fail(STATUS_IO, "cannot copy '%s': %s", log, strerror(error)));
     st = process_run(
         &(struct process_config){
-            .argv = argv, .output = copy.pipe[1], .signals = &signals, .grace_s = 30},
+            .argv = a->argv, .output = copy.pipe[1], .signals = &signals, .grace_s = 30},
         end);
     atomic_store(&copy.ended, true);
     pthread_join(thread, NULL);
+    a->paused = stop_was_paused();
     if (st == STATUS_OK && copy.error)
         st = status_fail(STATUS_IO, "cannot write '%s': %s", log, strerror(copy.error));
+    else if (st == STATUS_OK && (fstat(fd, &s) != 0 || s.st_nlink == 0))
+        st = status_fail(STATUS_IO, "cannot write '%s': another program removed it", log);
 done:
     fd_close(&copy.pipe[0]);
     fd_close(&copy.pipe[1]);
-    fd_close(&copy.log);
     process_signals_close(&signals);
     return st;
 }
@@ -191,50 +196,40 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     struct load_meter meter;
     struct process_end end;
     json_t *summary = NULL;
+    int fd;
     enum status st;
     TRY(path_format(log, sizeof log, "%s/output.log", a->out));
+    TRY(log_open(log, O_RDWR | O_TRUNC, &fd));
     load_open(&meter, NULL, NULL);
     struct load begin = load_read(&meter);
-    TRY(run_command(a->argv, log, &end));
+    CHECK(run_command(a, log, fd, &end));
     struct load after = load_read(&meter);
     struct host_noise between = load_between(&begin, &after);
     *exit_code = stop_requested() ? 0 : end.code; /* 0: that of the status */
     if (stop_requested() || end.code != 0)
-        return status_fail(stop_requested() ? STATUS_INTERRUPTED : STATUS_IO,
-                           "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
-                           stop_requested() ? "was interrupted and ended" : "ended", end.code,
-                           a->out);
-    CHECK(json_new(&summary, "{s:s, s:{s:f}, s:o, s:o*}", "ended_by", "command", "metrics",
-                   metrics[METRIC_SECONDS].name, end.seconds, "noise", host_noise_json(&between),
-                   "commit", a->commit ? text_json(a->commit) : NULL));
-    CHECK(scan(a, log, json_object_get(summary, "metrics")));
+        CHECK(status_fail(stop_requested() ? STATUS_INTERRUPTED : STATUS_IO,
+                          "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
+                          stop_requested() ? "was interrupted and ended" : "ended", end.code,
+                          a->out));
+    CHECK(json_new(&summary, "{s:s, s:{}, s:o, s:o*}", "ended_by", "command", "metrics", "noise",
+                   host_noise_json(&between), "commit", a->commit ? text_json(a->commit) : NULL));
+    /* The seconds of a command include those in which this process was paused. */
+    CHECK(a->paused ? json_put(summary, "paused", json_true())
+                    : json_put(json_object_get(summary, "metrics"), metrics[METRIC_SECONDS].name,
+                               json_real(end.seconds)));
+    st = scan(a, fd, json_object_get(summary, "metrics"));
+    fd = -1;
+    CHECK(st);
     CHECK(record_finish(record, summary));
     if (noise_recorded(summary, noise))
         fprintf(stderr, "ampscale: the run was disturbed: %s; repeat on an idle machine\n", noise);
 done:
+    fd_close(&fd);
     json_decref(summary);
     return st;
 }
 
 /* --- the record --- */
-
-/* Lists the models of the GPUs that NVIDIA's driver shows. */
-static void name_device(char *out, size_t size)
-{
-    glob_t found = {0};
-    char model[128];
-    *out = '\0';
-    (void)glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        FILE *f = fopen(found.gl_pathv[i], "re");
-        if (f && fscanf(f, "Model: %127[^\n]", model) == 1)
-            text_join(out, size, ", ", "%s", model);
-        if (f)
-            fclose(f);
-    }
-    globfree(&found);
-    text_append(out, size, *out ? "" : "processor");
-}
 
 static enum status record(struct record_args *a, int argc, char **argv, int *exit_code)
 {
@@ -246,7 +241,8 @@ static enum status record(struct record_args *a, int argc, char **argv, int *exi
         return status_fail(STATUS_USAGE, "no folder for the run: give --out DIR");
     if (a->argc == 0)
         return status_fail(STATUS_USAGE, "no command: give it last, after '--'");
-    name_device(device, sizeof device);
+    environment_gpus("Model:", device, sizeof device);
+    text_append(device, sizeof device, *device ? "" : "processor");
     CHECK(json_new(&config, "{s:o, s:[], s:{}}", "name",
                    text_json(a->name ? a->name : basename(a->argv[0])), "command", "metrics"));
     for (int i = 0; i < a->argc; i++)

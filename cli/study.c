@@ -1,6 +1,7 @@
 /* ampscale study: a matrix of runs, from its plan to its verdicts. */
 #include "base/digits.h"
 #include "base/file.h"
+#include "base/output.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/words.h"
@@ -379,6 +380,8 @@ static enum status study_of_arguments(const struct arguments *a)
 static enum status study(void *args)
 {
     struct arguments *a = args;
+    if (a->print || a->dry_run)
+        output_begin(OUTPUT_ENDS); /* results, not progress */
     enum status st = study_of_arguments(a);
     launch_hosts_free(&a->hosts);
     return st;

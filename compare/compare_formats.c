@@ -65,11 +65,19 @@ static void print_family(const struct compare_report *r, FILE *out)
                 r->family, r->alpha);
 }
 
+static bool decides(const struct compare_cell *c)
+{
+    bool any = false;
+    for (int i = 0; i < c->n_results; i++)
+        any = any || c->result[i].decides;
+    return any;
+}
+
 /* Returns a sentence that names the test by which a cell was judged. */
 static const char *method_of(const struct compare_report *r, const struct compare_cell *c)
 {
     for (int i = 0; i < c->n_results; i++)
-        if (c->result[i].is.paired)
+        if (c->result[i].is.paired && (c->result[i].decides || !decides(c)))
             return "Runs took turns, so that neighbours in time are compared in pairs: signed-rank "
                    "test, ratio within pairs.";
     if (r->pairing == COMPARE_PAIR_NEVER)

@@ -29,8 +29,10 @@ static void put_rows(FILE *out, const struct table *t, const struct run *run, co
     for (int64_t i = 0; i < n; i++, row += t->size) {
         text_print_csv(out, name);
         for (int k = 0; k < t->schema->n; k++) {
-            char number[SCHEMA_NUMBER_MAX];
-            schema_number(&t->schema->field[k], row, number);
+            const struct field *f = &t->schema->field[k];
+            char number[SCHEMA_NUMBER_MAX] = "";
+            if (f->type == FIELD_COUNT || !schema_is_absent(f, row)) /* an absent amount is not 0 */
+                schema_number(f, row, number);
             fprintf(out, ",%s", number);
         }
         fputs("\r\n", out);

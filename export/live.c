@@ -26,6 +26,7 @@ struct live {
     struct record_observer observer;
     FILE *events; /* NULL if not requested, not begun, or stopped after a failure */
     char events_path[4096];
+    off_t size;                      /* of the event file at the last write */
     uint64_t events_ns, textfile_ns; /* times of the last writes */
     char name[256], arch[64], precision[32], mode[16], device[256];
     int64_t step; /* number of the next step */
@@ -78,9 +79,11 @@ static void tensorboard_flush(struct live *l, bool due)
     l->events_ns = at;
     errno = 0;
     if (fflush(l->events) == 0 && !ferror(l->events)) {
-        if (fstat(fileno(l->events), &s) != 0 || s.st_nlink > 0)
+        bool whole = fstat(fileno(l->events), &s) != 0 || (s.st_nlink > 0 && s.st_size >= l->size);
+        l->size = s.st_size;
+        if (whole)
             return;
-        errno = ENOENT; /* the file was removed */
+        errno = ESTALE; /* the file was removed or shortened */
     }
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
                                  strerror(errno ? errno : EIO));

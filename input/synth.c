@@ -261,6 +261,7 @@ static enum status check_folder(const struct synth_config *c)
     TRY(path_format(manifest, sizeof manifest, "%s/dataset.json", c->out));
     if (path_exists(manifest))
         return check_manifest(c, manifest);
+    atomic_file_sweep(c->out); /* a killed call may have left its temporary */
     if (!c->force && !folder_is_empty(c->out))
         return status_fail(STATUS_USAGE,
                            "'%s' is not empty and has no synthetic data set; choose another folder "

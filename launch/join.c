@@ -89,8 +89,11 @@ static enum status join_first(const struct launch *l, struct rendezvous_config *
         TRY(rendezvous_meet(r, peer));
         struct pollfd p = {.fd = peer[0], .events = POLLIN};
         bool connected = socket_put(peer[0], &m, sizeof m, MESSAGE_S) == STATUS_OK;
-        while (connected && poll(&p, 1, CHECK_MS) <= 0)
+        double answer = clock_s() + l->config.join_timeout + MESSAGE_S;
+        while (connected && poll(&p, 1, CHECK_MS) <= 0) {
             TRY(check_signals(l));
+            connected = clock_s() < answer; /* a machine that vanished closes nothing */
+        }
         connected = connected && socket_get(peer[0], &m, sizeof m, MESSAGE_S) == STATUS_OK;
         fd_close(&peer[0]);
         if (connected && m.size == 0)

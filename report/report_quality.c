@@ -33,6 +33,9 @@ struct quality quality_of_study(const struct analysis *a)
 
 struct quality quality_of_runs(struct run *const *runs, int n)
 {
+    static const char *const keys[] = {"world_size", "devices_per_rank", "batch_size", "mode",
+                                       "devices",    "threads",          "precision",  "lr",
+                                       NULL};
     struct quality q = {
         .conditions = conditions_none, .unit = "runs", .units = n, .widest = NAN, .apart = NAN};
     for (int i = 0; i < n; i++) {
@@ -40,6 +43,7 @@ struct quality quality_of_runs(struct run *const *runs, int n)
         conditions_add(&q.conditions, &c);
         q.machine = q.machine ? q.machine : runs[i]->info;
         q.missing += !runs[i]->summary;
+        q.changed += run_changed(runs[i], keys) != NULL;
         q.doubtful += !runs[i]->summary || c.disturbed > 0;
         q.runs += runs[i]->summary != NULL;
     }
@@ -127,6 +131,11 @@ void section_quality(struct writer *w, const struct quality *q)
     if (q->single > 0)
         text_append(text, sizeof text, ". %" PRId64 " of %" PRId64 " %s ran only once: no interval",
                     q->single, q->units, q->unit);
+    if (q->changed > 0)
+        text_append(text, sizeof text,
+                    ". %" PRId64 " of them resumed with other settings than those shown, which are "
+                    "of the first attempt",
+                    q->changed);
     if (q->missing > 0)
         text_append(text, sizeof text, ". %" PRId64 " of %" PRId64 " %s are %s", q->missing,
                     q->units, q->unit, *q->unit == 'c' ? "missing" : "not complete");

@@ -17,6 +17,7 @@ struct quality {
     double apart; /* of runs: how far images/s of equal runs differ, divided by their median; NAN:
                    * no two runs are equal */
     int64_t runs; /* complete runs */
+    int64_t changed; /* runs that were resumed with other settings */
 };
 
 /* From this `apart` on, the quality of runs is not good: the speeds of the runs say little. */

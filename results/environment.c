@@ -5,10 +5,12 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "config.h"
 #include "results/version.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,14 +180,31 @@ enum status environment_joins(const json_t *record, const json_t *other, bool ex
     return STATUS_OK;
 }
 
-enum status environment_joins_own(const json_t *record)
+enum status environment_joins_own(const json_t *record, bool here)
 {
-    json_t *own;
+    enum status st;
+    json_t *own, *host = NULL;
     TRY(json_new(&own, "{}"));
-    enum status st = environment_program(own);
-    st = st == STATUS_OK ? environment_joins(record, own, false) : st;
+    CHECK(environment_program(own));
+    if (here)
+        CHECK(environment_describe(&host));
+    CHECK(host ? json_put(own, "host", host) : STATUS_OK);
+    st = environment_joins(record, own, false);
+done:
     json_decref(own);
     return st;
+}
+
+void environment_gpus(const char *field, char *out, size_t size)
+{
+    glob_t found = {0};
+    char line[256];
+    *out = '\0';
+    (void)glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (file_find_line(found.gl_pathv[i], field, line, sizeof line))
+            text_join(out, size, ", ", "%s", line + strspn(line, " \t"));
+    globfree(&found);
 }
 
 enum status environment_describe(json_t **out)

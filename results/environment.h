@@ -29,7 +29,11 @@ MUST_CHECK enum status environment_program(json_t *object);
  * of this program: results of both must not be joined. `exact`: nor are the device, and the cores
  * that the process may use. What one of them lacks is not compared. */
 MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other, bool exact);
-MUST_CHECK enum status environment_joins_own(const json_t *record);
+MUST_CHECK enum status environment_joins_own(const json_t *record, bool here);
+
+/* Lists the values of a field in NVIDIA's driver's descriptions of the GPUs, such as "Model:"; ""
+ * if there are none. */
+void environment_gpus(const char *field, char *out, size_t size);
 
 /* Returns whether an environment variable may be recorded. Only variables that affect results or
  * threads, and variables that name the job and the rank, may be recorded. Other variables may be

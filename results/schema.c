@@ -186,8 +186,7 @@ void schema_number(const struct field *f, const void *record, char out[SCHEMA_NU
         snprintf(out, SCHEMA_NUMBER_MAX, "%.9g", real_of(f, record));
 }
 
-/* Returns whether this column is absent from the record's line. */
-static bool is_left_out(const struct field *f, const void *record)
+bool schema_is_absent(const struct field *f, const void *record)
 {
     if (f->type == FIELD_SENSOR)
         return !isfinite(real_of(f, record));
@@ -202,7 +201,7 @@ size_t schema_format(const struct schema *s, const void *record, char line[SCHEM
     for (int i = 0; i < s->n; i++) {
         const struct field *f = &s->field[i];
         char number[SCHEMA_NUMBER_MAX];
-        if (is_left_out(f, record))
+        if (schema_is_absent(f, record))
             continue;
         schema_number(f, record, number);
         len += (size_t)snprintf(line + len, SCHEMA_LINE_MAX - len, "%c\"%s\":%s", len ? ',' : '{',
@@ -289,7 +288,7 @@ static json_t *field_json(const struct field *f, const void *record)
 enum status schema_put(const struct schema *s, const void *record, json_t *into)
 {
     for (int i = 0; i < s->n; i++)
-        if (!is_left_out(&s->field[i], record))
+        if (!schema_is_absent(&s->field[i], record))
             TRY(json_put(into, s->field[i].name, field_json(&s->field[i], record)));
     return STATUS_OK;
 }

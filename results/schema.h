@@ -203,6 +203,7 @@ extern const struct schema telemetry_schema; /* struct telemetry_record */
 /* Writes a column's value as text, with nine significant digits; "" for a number that is not
  * finite. */
 enum { SCHEMA_NUMBER_MAX = 32 };
+bool schema_is_absent(const struct field *f, const void *record); /* from the record's line */
 void schema_number(const struct field *f, const void *record, char out[SCHEMA_NUMBER_MAX]);
 
 /* The longest line that schema_format writes, including its newline and NUL. */

@@ -143,9 +143,12 @@ static enum status load_weights(struct session *s)
 
 /* Applies --start-epoch. Moves the position back to the start of a step if the number of ranks or
  * of micro-batches has changed. */
-static void settle_position(struct session *s)
+static enum status settle_position(struct session *s)
 {
     const struct train_config *c = s->config;
+    if (c->start_epoch > 0 && c->steps > 0 && c->start_epoch * s->train_steps >= c->steps)
+        return status_fail(STATUS_USAGE, "--start-epoch %d: --steps %lld leave none to train",
+                           c->start_epoch, (long long)c->steps);
     if (c->start_epoch >= 0)
         s->state = (struct train_state){.epoch = c->start_epoch,
                                         .step = c->start_epoch * s->train_steps,
@@ -156,6 +159,7 @@ static void settle_position(struct session *s)
         s->state.batch = s->train_batches;
     if (s->state.batch < s->train_batches)
         s->state.batch -= s->state.batch % c->accumulate;
+    return STATUS_OK;
 }
 
 enum status session_load(struct session *s)
@@ -165,9 +169,7 @@ enum status session_load(struct session *s)
     TRY(world_share(&s->world, &s->state, sizeof s->state));
     TRY(world_share(&s->world, &s->resumed, sizeof s->resumed));
     TRY(engine_share(s->engine));
-    if (!s->config->evaluate)
-        settle_position(s);
-    return STATUS_OK;
+    return s->config->evaluate ? STATUS_OK : settle_position(s);
 }
 
 enum status session_checkpoint_prepare(struct session *s, const struct train_state *state,

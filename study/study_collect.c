@@ -126,6 +126,7 @@ enum status study_collect(const struct study_store *store, const char *command, 
     struct study_result *result;
     TRY(array_new(&result, plan->n_cells));
     *a = (struct analysis){0};
+    json_object_clear(store->first); /* runs of this call may have replaced it */
     /* The runs of a cell are in ascending order of repeats. */
     for (int64_t i = 0; i < plan->n_runs; i++)
         CHECK(collect_run(store, &plan->run[i], &result[plan->run[i].cell]));

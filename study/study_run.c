@@ -438,6 +438,12 @@ static enum status repeat_disturbed(struct work *w)
     return STATUS_OK;
 }
 
+/* Whether all ranks run on this machine. */
+static bool is_here(const struct study_plan *plan)
+{
+    return plan->hosts->n == 0 && !plan->spec->launcher && !launcher_has_hosts();
+}
+
 enum status study_run_missing(const struct study_store *store, const struct study_options *options)
 {
     struct work w = {.store = store, .options = options, .signals = {.fd = -1}};
@@ -445,9 +451,10 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
     if (w.progress.total > 0 &&
-        environment_joins_own(json_object_get(store->first, "")) != STATUS_OK)
+        environment_joins_own(json_object_get(store->first, ""), is_here(store->plan)) != STATUS_OK)
         CHECK(status_fail(STATUS_USAGE,
-                          "'%s' holds runs of another version or build; give another --out",
+                          "'%s' holds runs of another version, build or machine; give "
+                          "another --out",
                           store->dir));
     CHECK(ready_check(store->plan, w.wanted, options->program, &w.signals));
     ready_warn(store->plan, w.wanted, stderr);

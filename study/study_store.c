@@ -9,10 +9,16 @@
 #include "results/noise.h"
 #include "results/run.h"
 
+#include <fcntl.h>
 #include <libgen.h>
 #include <unistd.h>
 
-enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16, SUMMARY_MAX_BYTES = 1 << 24 };
+enum {
+    PLAN_MAX_BYTES = 64 << 20,
+    WHY_MAX_BYTES = 1 << 16,
+    SUMMARY_MAX_BYTES = 1 << 24,
+    LOCK_WAIT_SECONDS = 5,
+};
 
 /* Compares the plan with the one in `path`. STATUS_USAGE if they are of different studies. */
 static enum status compare_plan(const struct study_store *store, const char *path)
@@ -50,7 +56,8 @@ enum status study_store_open(const struct study_plan *plan, const char *dir,
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
     CHECK(json_new(&store->first, "{}"));
     CHECK(dir_make(dir));
-    CHECK(dir_lock(dir, "ampscale study", 0, &store->lock));
+    CHECK(dir_lock(dir, "ampscale study", LOCK_WAIT_SECONDS, &store->lock));
+    fcntl(store->lock, F_SETFD, 0); /* runs inherit the lock: those of a killed study end soon */
     CHECK(keep_plan(store));
     return STATUS_OK;
 done:
@@ -140,7 +147,7 @@ static enum status check_begun(const struct study_store *store, const struct stu
     json_t *info;
     TRY(study_run_path(store->plan, run, store->dir, "/run.json", path));
     TRY(json_read(path, SUMMARY_MAX_BYTES, &info));
-    enum status st = environment_joins_own(info);
+    enum status st = environment_joins_own(info, false);
     json_decref(info);
     return st != STATUS_DATA ? st
                              : status_fail(STATUS_USAGE,

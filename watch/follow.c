@@ -108,11 +108,16 @@ static void screen_show(struct screen *s, const char *text)
     fflush(s->out);
 }
 
-/* Stops the process, as an unblocked SIGTSTP would. After SIGCONT, the process continues here. */
+/* Stops the process, if somebody can continue it. After SIGCONT, the process continues here. */
 static void suspend(struct screen *s)
 {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
     say(s, LEAVE);
-    kill(getpid(), SIGSTOP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     say(s, ENTER);
 }
 

@@ -27,6 +27,12 @@ expect 4 "${quick[@]}" --precisions fp32,O2 --recorded first/runs
 grep -qE '^fp32 .* 1 right ' out || fail "the verdict in the row of fp32 is not 'right': $(<out)"
 grep -qE '^O2 .* WRONG' out || fail "the row of O2 is not WRONG: $(<out)"
 grep -q 'outside the range of the recorded runs: O2$' err || fail "stderr: $(<err)"
+for change in '"momentum": 0.9/"momentum": 0.5' '"warmup_epochs": 0.0/"warmup_epochs": 1.0' '"dummy": false/"dummy": true'; do
+    sed -i.was "s/$change/" first/runs/accuracy-fp32/run.json
+    expect 5 "${quick[@]}" --recorded first/runs
+    grep -q "'first/runs/accuracy-fp32' is a run " err || fail "a reference of other settings ($change): $(<err)"
+    mv first/runs/accuracy-fp32/run.json.was first/runs/accuracy-fp32/run.json
+done
 for change in '"resnet8"/"resnet18"' '"lr": 0.05/"lr": 0.5'; do
     sed -i.was "s/$change/" first/runs/accuracy-fp32/run.json
     expect_error 5 "is a run with another network, image size, batch size, number of epochs or classes, or learning rate" "${quick[@]}" --recorded first/runs

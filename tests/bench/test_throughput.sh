@@ -119,7 +119,7 @@ holds out "all(i['rounds'] == 2 and i['rates'][0] == load('first')[k]['rates'][0
 # A record of other settings or with other contents is no record to continue (tests/fuzz has more).
 expect_error 2 "'resumed/throughput.json': it is of other settings; give another --out" "${tiny[@]}" "${rows[@]}" --out resumed --steps 6 --resume
 sed 's/"version": "[^"]*"/"version": "0.0.1"/' first >resumed/throughput.json
-expect_error 2 "it is of another version or build; give another --out" "${tiny[@]}" "${rows[@]}" --out resumed --resume
+expect_error 2 "it is of another version, build or machine; give another --out" "${tiny[@]}" "${rows[@]}" --out resumed --resume
 for change in '"schema": 1/"schema": 2' '"rates": \[/"rates": [-1, ' '^{/['; do
     sed "s/$change/" first >resumed/throughput.json
     cp resumed/throughput.json hostile

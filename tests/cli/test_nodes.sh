@@ -38,11 +38,18 @@ expect 5 accept --node-list job
 grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "the output does not report the node whose report was removed: $(<out)"
 more+=(--resume)
 ranks
+((code == 0)) || fail "the resumed job ended with exit code $code: $(cat out err)"
+expect 0 accept --node-list job
 cp -r job empty
 tr -d '\n' <"job/$node-1/accept.json" | sed 's/"values": *\[[^]]*\]/"values": []/g' >"empty/$node-1/accept.json"
 expect 5 accept --node-list empty
-((code == 0)) || fail "the resumed job ended with exit code $code: $(cat out err)"
-expect 0 accept --node-list job
+# Nor are the checks of another build, or of a node whose processor was exchanged, those of this one.
+cp -r "job/$node-1" other
+for change in '"version": "[^"]*"/"version": "0.0.1"' '"processor": "[^"]*"/"processor": "another"'; do
+    sed -i.was "s/$change/" other/node.json
+    expect_error 2 "the results in 'other' are of a node that differs" accept --spec "$scratch/spec.json" --level 1 --out other --resume -q
+    mv other/node.json.was other/node.json
+done
 
 # A node whose suite is killed, and a node that never joins: the other nodes get verdicts.
 sed -i 's/"steps": 2\b/"steps": 100000000/' spec.json job/*/spec.json

@@ -73,8 +73,19 @@ rm -rf base changed && mkdir base changed
 train_signalled TERM 9 "${few[@]}" --epochs 4 --out changed/r1
 expect_train 0 "${few[@]}" --epochs 4 --out base/r1
 expect_train 0 "${few[@]}" --lr 0.01 --momentum 0.5 --epochs 4 --out changed/r1 --resume auto
+expect 0 report changed/r1 -o changed.md
+grep -q '1 of them resumed with other settings' changed.md || fail "a report of a run with two settings: $(grep Quality changed.md)"
+expect 0 compare --record history changed/r1
+expect 0 compare --record history base/r1
+expect 0 trend history
+grep -q 'images_per_s' out || fail "a history with a resumed run: $(<out)"
 expect 5 compare base changed
-grep -q "config.lr: .*0.05.*\[0.05,0.01\]" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
+grep -q "config.lr: '0.05' .*'0.05, then 0.01'" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
+# An attempt that trained nothing says nothing of the run.
+expect_train 0 "${few[@]}" --epochs 4 --out base/r2
+expect_train 0 "${few[@]}" --threads 2 --epochs 4 --out base/r2 --resume auto
+expect 5 compare base/r1 base/r2
+grep -q "refused" out && fail "an attempt that trained nothing changes a run: $(<out)"
 # While a run continues, no outcome is shown.
 train_signalled KILL 9 "${few[@]}" --epochs 400 --out another --seed 3 --resume auto
 [[ ! -e another/outcome.json ]] || fail "a killed run has the outcome of the attempt before it"
@@ -130,12 +141,15 @@ for how in removed emptied moved; do
     [[ ! -e $how/summary.json ]] || fail "a journal that is $how: there is a summary"
 done
 
-# If only the event files for TensorBoard are removed, the run says so and ends well.
-"${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --steps 2000 --no-checkpoint --tensorboard tb --out streamed >/dev/null 2>err </dev/null &
-await 30 grep -qsF -- '"epoch"' streamed/epochs.jsonl
-rm -r tb
-wait $! || fail "removed event files ended the run: $(<err)"
-one_line "event files that are removed" "warning: cannot write 'tb/streamed/events.out.tfevents"
+# If only the event files for TensorBoard are removed or emptied, the run says so and ends well.
+for how in "rm -r tb" "truncate -s 0 tb/streamed/*"; do
+    "${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --steps 2000 --no-checkpoint --tensorboard tb --out streamed >/dev/null 2>err </dev/null &
+    await 30 grep -qsF -- '"epoch"' streamed/epochs.jsonl
+    eval "$how"
+    wait $! || fail "'$how' ended the run: $(<err)"
+    one_line "'$how'" "warning: cannot write 'tb/streamed/events.out.tfevents"
+    rm -r streamed
+done
 
 # A run whose rows were lost continues from its checkpoint, with a warning.
 expect 0 train "${net[@]}" "${few[@]}" --epochs 2 --out lost

@@ -588,6 +588,14 @@ expect 0 export $dp --format tensorboard --run-name nightly -o named
 ls named/nightly/events.out.* >/dev/null || fail "no event file of the run's name"
 expect 0 export $dp --format csv --run-name nightly -o named
 has named/steps.csv '^nightly,'
+! command -v python3 >/dev/null || python3 - $dp <<'END' || fail "the tables have values that were not measured: $(head -n 2 named/epochs.csv named/ranks.csv)"
+import csv, json, sys
+for name in ("epochs", "ranks"):
+    rows = [json.loads(i) for i in open(f"{sys.argv[1]}/{name}.jsonl")]
+    for row, line in zip([i for i in rows if "event" not in i], csv.DictReader(open(f"named/{name}.csv"))):
+        for key, cell in line.items():
+            assert key == "run" or key in row or cell == "" or cell == "0" and key not in ("energy_j", "joules_per_image", "loss_scale"), (name, key, cell)
+END
 expect_error 2 "--run-name names only one run, but 2 were given" export $nd $dp --format csv --run-name nightly -o x
 expect_error 2 "no run to export" export
 expect_error 2 "no format" export $nd -o x

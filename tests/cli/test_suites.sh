@@ -102,8 +102,15 @@ cp -r s two
 sed -i 's/"model": "[^"]*"/"model": "another"/' two/cells/*jpeg*/r2/run.json
 expect 5 study study.json --no-report --out two
 one_line "a study on two machines" "2 runs of 'two' failed; "
+# A cell takes runs of one device only; a call on another machine begins no run.
+cp -r s three
+sed -i 's/"device": "[^"]*"/"device": "another"/' three/cells/nd*jpeg*/r2/run.json
+expect 5 study study.json --no-report --out three
+one_line "a study on two devices" "1 run of 'three' failed; "
+sed -i 's/"model": "[^"]*"/"model": "another"/' three/cells/*/r?/run.json
+expect_error 2 "'three' holds runs of another version, build or machine; give another --out" study study.json --out three --retry
 sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' two/cells/*/r?/run.json
-expect_error 2 "'two' holds runs of another version or build; give another --out" study study.json --out two --retry
+expect_error 2 "'two' holds runs of another version, build or machine; give another --out" study study.json --out two --retry
 damaged=$(ls -d s/cells/*dummy*/r2 | head -n 1)
 resumed=$(sed 's/^{/{"event": "resume", "step": 2, /; s/"batch_size": [0-9]*/"batch_size": 64/' "$damaged/run.json" | tr -d '\n')
 sed -i "/\"step\":2,/i $resumed" "$damaged/steps.jsonl"
@@ -118,6 +125,11 @@ begun=$(ls -d e/cells/*/r1)
 rm "$begun/summary.json" && touch "$begun/checkpoint.safetensors"
 sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' "$begun/run.json"
 expect_error 2 "'$begun' was begun by another version or build; remove it to begin it anew, " study epochs.json --no-report --out e --only 'dummy.*r1$'
+
+# A list of runs waits for its reader.
+sed 's/"repeats": 2/"repeats": 60/; s/"weak": \[4\]/"weak": [4, 8, 16, 32, 64, 128]/; s/\["fp32"\]/["fp32", "bf16", "amp"]/' study.json >many.json
+"$program" study many.json --dry-run --out m 2>err | { sleep 2; cat >out; }
+[[ $(grep -c ' train ' out) == $(sed -n 's/^# runs: \([0-9]*\),.*/\1/p' out) ]] || fail "a list of runs lacks some: $(tail -n 2 out) $(<err)"
 
 # A log that is a link or a pipe is neither followed nor waited for.
 mkdir -p foreign/data && echo precious >precious

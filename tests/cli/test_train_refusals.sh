@@ -42,6 +42,7 @@ refused 2 "leave out '$data'" "$data" --dummy
 refused 2 "no data"
 refused 2 "--evaluate needs weights" "$data" --evaluate
 refused 2 "--start-epoch 3: --epochs 3 leave none to train" "$data" --start-epoch 3 --epochs 3
+refused 2 "--start-epoch 5: --steps 10 leave none to train" "$data" --start-epoch 5 --epochs 90 --steps 10
 refused 2 "--warmup-epochs 2" "$data" --warmup-epochs 2
 refused 2 "'gpu'" "$data" --devices gpu
 
