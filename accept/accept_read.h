@@ -89,9 +89,8 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
  *   of_peer_amp_256, peer_mode_amp_256   ratio to PyTorch's fastest mode, and its name: "PyTorch
  *                     compile"; or "PyTorch eager only; PyTorch compile: WHY" if that has no result
  *   rung_amp_256, falls_amp_256, why_amp_256   the final rung (fallback level), the number of
- *                     falls to it, and the reason of the first fall or of a missing number
- * accept_read_profile reads the ten kernels that take longest in a step, and the step's totals. */
-extern const struct accept_reading accept_read_throughput[], accept_read_profile[];
+ *                     falls to it, and the reason of the first fall or of a missing number */
+extern const struct accept_reading accept_read_throughput[];
 
 /* Readings of the run's folder, <dir>/run (accept_read_train.c):
  *   images_per_s, step_s   medians over the steps, without the first ten

@@ -218,42 +218,6 @@ const struct accept_reading accept_read_throughput[] = {
     {.read = read_rates},
     {0}};
 
-/* --- profile --- */
-
-/* Adds metrics only for the SHOWN kernels that take longest; the command's record has all
- * kernels. */
-static enum status read_kernels(const struct accept_output *o, struct accept_result *r)
-{
-    enum { SHOWN = 10 };
-    static const struct accept_column columns[] = {
-        {"time_us", "kernel_{}_us", "us", ACCEPT_LOWER},
-        {"dram_share", "kernel_{}_dram", "%", ACCEPT_HIGHER, .scale = 100},
-        {"tensor_share", "kernel_{}_tensor", "%", ACCEPT_HIGHER, .scale = 100},
-        {0}};
-    const json_t *kernels = json_object_get(o->json, "kernels");
-    for (size_t i = 0; i < json_array_size(kernels) && i < SHOWN; i++) {
-        const json_t *k = json_array_get(kernels, i);
-        char number[24], name[ACCEPT_NAME_SIZE], text[ACCEPT_TEXT_SIZE];
-        snprintf(number, sizeof number, "%02zu", i + 1);
-        snprintf(name, sizeof name, "kernel_%s", number);
-        snprintf(text, sizeof text, "%.80s, %.12s, x%.0f", accept_read_text(k, "name"),
-                 accept_read_text(k, "phase"), accept_read_number(k, "count"));
-        TRY(accept_result_text(r, name, text));
-        TRY(accept_read_row(columns, k, number, r));
-    }
-    return STATUS_OK;
-}
-
-const struct accept_reading accept_read_profile[] = {
-    {.column = COLUMNS({"tool", "tool", NULL})},
-    {.rows = "kernels",
-     .needs = "kernel",
-     .column = COLUMNS({"", "kernels", "", ACCEPT_LOWER, .over = ACCEPT_ROWS})},
-    {.column = COLUMNS({"totals.time_us", "step_us", "us", ACCEPT_LOWER},
-                       {"totals.dram_bytes", "dram_bytes", "B", ACCEPT_LOWER})},
-    {.read = read_kernels},
-    {0}};
-
 /* --- losses --- */
 
 static uint64_t loss_bits(const struct run *run)

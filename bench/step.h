@@ -11,9 +11,8 @@
  * is the bound divided by the measured time. It can exceed 100, because an operation may read data
  * that the previous operation left in a cache.
  *
- * `marked`: in the process that bench profile starts (profile.h). Runs one step, which is not
- * timed, with a mark for the profiler before each operation. Then prints the record without times.
- * STATUS_DATA if the device has no profiler. */
+ * `marked`: runs one step, which is not timed, with a mark for the profiler before each operation.
+ * Then prints the record without times. STATUS_DATA if the device has no profiler. */
 MUST_CHECK enum status bench_step(const struct bench_options *o, bool marked);
 
 /* Prints the fusions that FUSE_AUTO chose for a program, and the times that led to each choice.

@@ -3,19 +3,10 @@
 
 #include <string.h>
 
-static const struct cli_command *const benchmarks[] = {&cmd_bench_accuracy,
-                                                       &cmd_bench_collective,
-                                                       &cmd_bench_conv,
-                                                       &cmd_bench_gemm,
-                                                       &cmd_bench_input,
-                                                       &cmd_bench_memory,
-                                                       &cmd_bench_optimizer,
-                                                       &cmd_bench_overlap,
-                                                       &cmd_bench_peak,
-                                                       &cmd_bench_profile,
-                                                       &cmd_bench_step,
-                                                       &cmd_bench_throughput,
-                                                       NULL};
+static const struct cli_command *const benchmarks[] = {
+    &cmd_bench_accuracy, &cmd_bench_collective, &cmd_bench_conv,       &cmd_bench_gemm,
+    &cmd_bench_input,    &cmd_bench_memory,     &cmd_bench_optimizer,  &cmd_bench_overlap,
+    &cmd_bench_peak,     &cmd_bench_step,       &cmd_bench_throughput, NULL};
 
 static const struct cli_command family = {
     .doc = "Measures the parts of training one by one.",

@@ -10,7 +10,7 @@
 
 extern const struct cli_command cmd_bench_accuracy, cmd_bench_collective, cmd_bench_conv,
     cmd_bench_gemm, cmd_bench_input, cmd_bench_memory, cmd_bench_optimizer, cmd_bench_overlap,
-    cmd_bench_peak, cmd_bench_profile, cmd_bench_step, cmd_bench_throughput;
+    cmd_bench_peak, cmd_bench_step, cmd_bench_throughput;
 
 extern const struct setting bench_device_settings[]; /* --devices, --threads, --json, --quiet */
 extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: for rows that are

@@ -18,8 +18,8 @@ static const struct setting step_settings[] = {
      AS_TEXT(predict)},
     BENCH_CSV_ROW,
     {"profile-one-step", 0, NULL, NULL,
-     "Run one untimed step with marks for a profiler; 'bench profile' uses this", AS_SWITCH(marked),
-     .traits = SETTING_HIDDEN},
+     "Run one untimed step, with an empty kernel before each operation, for ncu",
+     AS_SWITCH(marked)},
     {0},
 };
 

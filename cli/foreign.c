@@ -72,7 +72,7 @@ static const struct foreign of_train[] = {
     {"num-nodes", LIGHTNING "launch --nnodes"},
     {"num-workers", PYTORCH "--workers"},
     {"opt optimizer", "the optimizer is SGD with momentum, or --lars"},
-    {"prof", APEX "'ampscale bench profile'"},
+    {"prof", APEX "'ncu --profile-from-start off ampscale bench step --profile-one-step'"},
     {"recovery-interval", TIMM "--checkpoint-steps"},
     {"resume-from-checkpoint", LIGHTNING "--resume"},
     {"smoothing", TIMM "--label-smoothing"},

@@ -30,10 +30,9 @@ struct graph_exec;
 
 /* The calls of `profile` (struct backend), for a profiler that has started this process. The
  * profiler records only the kernels between BEGIN and END. BEGIN and END wait for the stream;
- * without a profiler they do nothing else. MARK launches the empty kernel PROFILE_MARK_KERNEL: the
- * kernels after it belong to the next operation. */
+ * without a profiler they do nothing else. MARK launches the empty kernel profile_mark: the kernels
+ * after it belong to the next operation. */
 enum profile_call { PROFILE_BEGIN, PROFILE_MARK, PROFILE_END };
-#define PROFILE_MARK_KERNEL "profile_mark"
 
 /* Makes a plan for a description; *plan is NULL after a failure. */
 typedef enum status op_planner(struct device *dev, const struct op_desc *desc,

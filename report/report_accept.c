@@ -204,37 +204,12 @@ static void operations(struct writer *w, const json_t *checks, const json_t *che
     writer_table(w, &t);
 }
 
-static void profile(struct writer *w, const json_t *checks, const json_t *check)
-{
-    (void)checks;
-    struct table t = table_begin("kernel|>us|>% of DRAM|>% of tensor core peak");
-    for (int i = 1; i < 100; i++) {
-        char of[8];
-        snprintf(of, sizeof of, "%02d", i);
-        if (!metric_of(check, "kernel_", of))
-            break;
-        table_add(&t, "%s", text_of(check, "kernel_", of));
-        for (size_t k = 0; k < 3; k++) {
-            static const char *const what[] = {"_us", "_dram", "_tensor"};
-            char name[16];
-            snprintf(name, sizeof name, "%s%s", of, what[k]);
-            table_add_number(&t, number_of(check, "kernel_", name), 1);
-        }
-    }
-    writer_paragraph(w, "Slowest kernels of a step, which takes %.0f us in total, measured by %s:",
-                     number_of(check, "step_us", ""), text_of(check, "tool", ""));
-    writer_table(w, &t);
-}
-
 /* --- all checks --- */
 
 static const struct {
     const char *kind;
     void (*write)(struct writer *w, const json_t *checks, const json_t *check);
-} sections[] = {{"throughput", throughput},
-                {"accuracy", accuracy},
-                {"operations", operations},
-                {"profile", profile}};
+} sections[] = {{"throughput", throughput}, {"accuracy", accuracy}, {"operations", operations}};
 
 /* The index of the check's section; -1: it has none. */
 static int section_of(const json_t *check)

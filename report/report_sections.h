@@ -30,8 +30,7 @@ void section_peer_pairs(struct writer *w, const char *name, const json_t *record
 void section_peer_accuracy(struct writer *w, const char *name, const json_t *record);
 
 /* Writes an acceptance (accept.json): its checks, throughput compared with PyTorch's and with the
- * bound from measured peaks, accuracy, operations, profiles, and every other metric with its
- * unit. */
+ * bound from measured peaks, accuracy, operations, and every other metric with its unit. */
 void section_accept(struct writer *w, const char *name, const json_t *record);
 
 /* Returns the function that writes the section of a record. The record must be one JSON object,

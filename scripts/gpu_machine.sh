@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# The part of scripts/gpu-check that finds what a machine has, and prepares it. To be sourced by it,
-# not run: uses and sets its variables.
+# The part of scripts/gpu-check that finds what a machine has, prepares it, and runs its profiler. To be
+# sourced by it, not run: uses and sets its variables.
 
 # find_program: sets `ampscale` and `module` to the program and its module, and `ours` to the command
 # that runs the program with the libraries that it needs. Unpacks the program of a pack, and those
@@ -67,4 +67,31 @@ look() {
     [[ $missing != *PyTorch* || -n $no_peer || $device != cuda* || ! ${checks[*]} =~ ^(--pass [12])?$|first|throughput ]] ||
         die 5 "no Python with torch and torchvision is found for the checks 'first' and 'throughput': set AMPSCALE_PEERS to a folder with bin/python3, or give --no-peer to do without it"
     say "$device: $device_text${missing:+; missing: ${missing#, }}"
+}
+
+# profile: if this call has measured 'step-amp' and ncu is found, profiles the same step until the budget
+# is spent. Adds ncu's table and the step's operations to the records. After a failure, reports the
+# reason in one line.
+profile() {
+    local code=0 why peak=$records/checks/peak/r1/output.json step=(--net resnet50 -b 256)
+    local metrics=gpu__time_duration.sum,dram__bytes.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
+    metrics+=,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread
+    [[ $device == cuda* && $records/checks/step-amp.json -nt $work/bin ]] && command -v ncu >/dev/null || return 0
+    [[ $spec == bring-up ]] || step=(--net resnet8 --image-size 32 -b 4)
+    [[ ! -s $peak ]] || step+=(--peak "$peak")
+    "${ours[@]}" timeout -k 10 $((budget > SECONDS ? budget - SECONDS : 1)) \
+        ncu --profile-from-start off --clock-control none --csv --page raw --print-units base \
+        --metrics "$metrics" --log-file "$work/ncu.csv" \
+        "$ampscale" bench step --profile-one-step --devices "$device" --precision amp "${step[@]}" \
+        >"$work/step.json" 2>"$work/ncu.err" &
+    pids+=($!)
+    wait "${pids[-1]}" || code=$?
+    if ((code == 0)); then
+        mv "$work"/{ncu.csv,step.json} "$records/"
+        keep
+        return
+    fi
+    why=$(sed -n 's/^==ERROR== //p' "$work"/ncu.{csv,err} 2>/dev/null | head -n 1) || true
+    ((code != 124)) || why='not done within the budget'
+    say "ncu failed: ${why:-$(tail -n 1 "$work/ncu.err")}"
 }

@@ -270,12 +270,6 @@ static const struct {
                                                    "'ampscale'}]}",
      {NUMBER("of_peer_amp_256", 3),
       TEXT("peer_mode_amp_256", "PyTorch eager only; PyTorch compile: out of time")}},
-    {"profile",
-     "{}",
-     "{'tool': 'ncu 1', 'kernels': [{'name': 'bn_apply', 'phase': 'forward', 'count': 53, "
-     "'time_us': 900, 'dram_share': 0.75, 'tensor_share': 0}], 'totals': {'time_us': 29000}}",
-     {TEXT("kernel_01", "bn_apply, forward, x53"), NUMBER("kernel_01_us", 900),
-      NUMBER("kernel_01_dram", 75), NUMBER("step_us", 29000)}},
 };
 
 static void test_outputs(void **state)

@@ -25,6 +25,7 @@ expect 0 bench step "${net[@]}" --rounds 1 --peak peak.json
 [[ $(grep -c '^all ' out) == 1 ]] || fail "the table has no sum over all operations: $(tail -n 3 out)"
 expect 0 bench step "${net[@]}" --rounds 1 --peak peak.json --json
 cp out step.json
+expect_error 5 "the device 'cpu' has no profiler" bench step "${net[@]}" --profile-one-step --peak peak.json
 for fuse in none stats; do # the reference device has every fused form
     expect 0 bench step --devices ref --net resnet8 --image-size 8 -b 1 --rounds 1 --peak peak.json --fuse $fuse --json
     cp out $fuse.json

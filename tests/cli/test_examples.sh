@@ -84,8 +84,6 @@ reduced 0 ampscale bench optimizer --net resnet18 => -n 1 -w 0 --peak peak.json 
 reduced 0 ampscale bench optimizer --net resnet18 --precision fp32 --peak peak.json => -n 1 -w 0
 reduced 0 ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64 => --rounds 1 -b 2 --image-size 32 --bucket-mb 4
 reduced 0 ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64 --bucket-mb 4,25 --json -o overlap.json => --rounds 1 -b 2 --image-size 32
-parsed  0 ampscale bench profile --devices cuda:0 --precision amp -b 256
-parsed  0 ampscale bench profile --devices cuda:0 --budget 300 --out results/profile
 reduced 0 ampscale bench step --net resnet18 -b 8 --image-size 64 => --rounds 1 -b 1 --peak peak.json
 reduced 0 ampscale bench step --net resnet18 -b 8 --image-size 64 --peak peak.json => --rounds 1 -b 1
 reduced 0 ampscale bench step --net resnet18 -b 8 --image-size 64 --peak peak.json --csv => --rounds 1 -b 1

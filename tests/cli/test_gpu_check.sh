@@ -38,7 +38,7 @@ grep -q "^continues the records in .*; --new " out || fail "a pass does not say 
 verdicts PASS facts first operations throughput selftest peak fusion throughput-more
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
 verdicts PASS facts peak throughput accuracy-more files step-amp step-bf16 step-tf32 step-fp32
-verdicts MISSING profile memcheck racecheck synccheck
+verdicts MISSING memcheck racecheck synccheck
 model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' out)
 for dir in pass1 pass2 pass3; do
     (($(find "$dir" -type f | wc -l) <= 8)) && [[ -s $dir/accept.json && -s $dir/accept.md ]] || fail "OUT has $(ls "$dir")"

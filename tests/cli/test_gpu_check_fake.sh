@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/gpu-check on the fake GPU: the passes run, the report shows what a tool finds wrong, and a
-# killed call loses no record. compute-sanitizer and PyTorch are fakes, too.
+# killed call loses no record. compute-sanitizer, ncu and PyTorch are fakes, too.
 . "$(dirname "$0")/common.sh" "$@"
 export OUT=$scratch/few
 need_fake_gpu cli_gpu_check
@@ -11,6 +11,14 @@ cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 [ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
+TOOL
+# Instead of ncu's table, lists each launch that the fake GPU saw between the profiler's start and stop.
+cat >"$scratch/tools/ncu" <<'TOOL'
+#!/bin/bash
+[[ "$*" == "--profile-from-start off --clock-control none --csv --page raw "*" --metrics "*" --log-file "* ]] || exit 9
+while [[ $1 != */ampscale ]]; do log=$1 && shift; done
+[[ -z ${FAKE_ERROR-} ]] || { echo "==ERROR== $FAKE_ERROR" >"$log" && exit 1; }
+AMPSCALE_FAKE_PROFILE=$log exec "$@"
 TOOL
 mkdir -p "$scratch"/{tools,pack}/bin
 cp "$source_dir/tests/cli/fake_python.sh" "$scratch/tools/bin/python3"
@@ -56,6 +64,19 @@ check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,syncche
 passes throughput step-amp step-bf16 step-tf32 step-fp32 memcheck racecheck synccheck
 tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 cmp -s "$scratch/cache/ampscale/plans" "$plans" || fail "the plans do not come back with the records: $(find "$scratch/cache")"
+
+# ncu has profiled the step of step-amp. In the order of launches, one mark precedes the launches of
+# each operation.
+mark='^kernel 1 1 1 32 1 1$'
+[[ $(grep -c "$mark" "$scratch/ncu.csv") == $(grep -c '"op":' "$scratch/step.json") && $(head -n 1 "$scratch/ncu.csv") =~ $mark ]] ||
+    fail "the marks are not those of the operations: $(cat "$scratch"/{ncu.csv,step.json})"
+diff <(awk -v mark="$mark" '$0 ~ mark { n++ } /^library/ { print n }' "$scratch/ncu.csv" | uniq) \
+    <(grep '"impl":' "$scratch/step.json" | grep -n 'cudnn:\|cublaslt' | cut -d : -f 1) >"$scratch/diff" ||
+    fail "the launches of libraries do not follow the marks of their operations: $(<"$scratch/diff")"
+FAKE_ERROR='no permission' check 0 --again step-amp
+grep -qx 'ncu failed: no permission' "$scratch/out" || fail "the reason why ncu failed is not reported: $(<"$scratch/out")"
+cmp -s "$scratch/ncu.csv" <(tar -xzOf "$OUT/records.tar.gz" ./ncu.csv) || fail "a failed ncu replaced the last profile"
+
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
 # The runs of a check keep their records, but no large files.

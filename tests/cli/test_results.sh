@@ -49,7 +49,6 @@ declare -A args=(
     ["bench optimizer"]="--net resnet8 -n 2 --threads 1 --peak peak.json"
     ["bench overlap"]="-" # not run, because it needs the ranks of a job
     ["bench peak"]="--max-mib 4 --threads 1"
-    ["bench profile"]="-" # not run, because it needs a GPU
     ["bench step"]="${step[*]} --peak peak.json"
     ["bench throughput"]="-" # trains
     [compare]="base same"

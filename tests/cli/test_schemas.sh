@@ -140,7 +140,7 @@ validate 0 records
 for file in "$schemas"/*.schema.json; do
     name=${file##*/} && name=${name%.schema.json}
     case $name in
-    common | bench-memory-peers | bench-profile | peer-* | peers) continue ;;
+    common | bench-memory-peers | peer-* | peers) continue ;;
     bench-step-predict) [[ -e records/step-predict.json ]] || continue ;;
     telemetry) [[ -n $(find records -name telemetry.jsonl) ]] || continue ;;
     selftest) ! sanitized || continue ;;

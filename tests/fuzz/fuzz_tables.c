@@ -1,6 +1,5 @@
-/* Fuzzes the readers of other programs' tables: nccl-tests' output, published results, ncu's CSV,
- * and SuperBench's lines. */
-#include "bench/profile_ncu.h"
+/* Fuzzes the readers of other programs' tables: nccl-tests' output, published results and
+ * SuperBench's lines. */
 #include "predict/prediction.h"
 #include "results/nodes.h"
 #include "results/published.h"
@@ -8,13 +7,10 @@
 
 #include <stdlib.h>
 
-enum table { NCCL, PUBLISHED, NCU, NODES };
+enum table { NCCL, PUBLISHED, NODES };
 
-static const char *const names[] = {[NCCL] = "nccl.txt",
-                                    [PUBLISHED] = "published.csv",
-                                    [NCU] = "ncu.csv",
-                                    [NODES] = "nodes.jsonl",
-                                    NULL};
+static const char *const names[] = {
+    [NCCL] = "nccl.txt", [PUBLISHED] = "published.csv", [NODES] = "nodes.jsonl", NULL};
 
 static void nccl(void)
 {
@@ -46,17 +42,6 @@ static void published(void)
     published_free(&p);
 }
 
-/* ncu_parse expects a text that ends with NUL, as file_read returns it. */
-static void ncu(const uint8_t *data, size_t size)
-{
-    struct ncu_kernel *kernel;
-    int n;
-    char *text = fuzz_text(data, size);
-    fuzz_ok(ncu_parse(text, &kernel, &n));
-    free(kernel);
-    free(text);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct nodes nodes = {0};
@@ -65,8 +50,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         nccl();
     if (found & 1u << PUBLISHED)
         published();
-    if (found & 1u << NCU)
-        ncu(data, size);
     if (found & 1u << NODES) {
         fuzz_ok(nodes_read(fuzz_path(names[NODES]), &nodes));
         nodes_free(&nodes);
