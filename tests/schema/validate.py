@@ -29,6 +29,7 @@ NAMES = [
     (r"(^|/)(accept|amp-report)\.json$", r"\2"),
     (r"(^|/)spec\.json$", "accept-spec"),
     (r"(^|/)checks/[^/]+\.(json|part)$", "accept-check"),
+    (r"(^|/)node\.json$", "accept-node"),
     (r"\.failed$", "study-failed"),
 ]
 
