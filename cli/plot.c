@@ -1,5 +1,7 @@
 /* ampscale plot: pictures of one or more runs, from their records alone; and the flags of every
  * command that draws figures. */
+#include "base/file.h"
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
 #include "plots/sources.h"
@@ -15,12 +17,18 @@ const struct setting picture_settings[] = {
     {0},
 };
 
+enum { LOCK_WAIT_SECONDS = 60 };
+
 enum status picture_draw(const char *record, const char *dir, const struct plot_size *size,
                          bool silent)
 {
     const struct plot_options o = {
         .png = true, .svg = true, .pdf = true, .size = *size, .written = silent ? NULL : stdout};
-    return plot_record(record, dir, &o);
+    int lock;
+    TRY(dir_lock(dir, "ampscale", LOCK_WAIT_SECONDS, &lock));
+    enum status st = plot_record(record, dir, &o);
+    fd_close(&lock);
+    return st;
 }
 
 struct plot_command {

@@ -2,7 +2,6 @@
 #include "predict/prediction.h"
 
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/text_new.h"
@@ -296,16 +295,13 @@ static enum status complete(struct predict_args *a, const struct source *source,
 
 static enum status report(const struct predict_args *a, const struct prediction *p)
 {
-    enum { LOCK_WAIT_SECONDS = 60 };
     char path[4096];
-    int lock;
     if (a->json)
         TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
     else
         prediction_print(p, stdout);
     if (a->out) {
         TRY(dir_make(a->out));
-        TRY(dir_lock(a->out, "ampscale predict", LOCK_WAIT_SECONDS, &lock)); /* until the end */
         TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
         TRY(json_write(prediction_json(p), JSON_RECORD, "%s", path));
         TRY(picture_draw(path, a->out, &a->pictures, a->json));

@@ -1,7 +1,6 @@
 /* ampscale trend: reports when the speed of a configuration in a history changed permanently. */
 #include "compare/trend.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -62,12 +61,9 @@ static const struct setting trend_settings[] = {
 /* Writes the record, and draws the figure from the record. */
 static enum status draw(const struct trend *t, const struct trend_args *a)
 {
-    enum { LOCK_WAIT_SECONDS = 60 };
     char path[4096];
-    int lock;
     TRY(path_format(path, sizeof path, "%s/trend.json", a->out));
     TRY(dir_make(a->out));
-    TRY(dir_lock(a->out, "ampscale trend", LOCK_WAIT_SECONDS, &lock)); /* until this process ends */
     TRY(json_write(trend_json(t), JSON_EXACT, "%s", path));
     return picture_draw(path, a->out, &a->pictures, a->json);
 }

@@ -263,7 +263,7 @@ enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
     g->stop = -1;
     enum status st = open_parts(g, control, config);
     if (st != STATUS_OK) {
-        if (g->health) /* tells the others, which would wait for this rank */
+        if (g->health) /* fails the others, which would wait for this rank */
             health_fail(g->health, st, status_message());
         gloo_close(&g->queue.base); /* `control` remains the caller's */
         return st;

@@ -31,7 +31,7 @@ static void put_rows(FILE *out, const struct table *t, const struct run *run, co
         for (int k = 0; k < t->schema->n; k++) {
             const struct field *f = &t->schema->field[k];
             char number[SCHEMA_NUMBER_MAX] = "";
-            if (f->type == FIELD_COUNT || !schema_is_absent(f, row)) /* an absent amount is not 0 */
+            if (!f->unmeasured || !schema_is_absent(f, row))
                 schema_number(f, row, number);
             fprintf(out, ",%s", number);
         }

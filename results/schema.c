@@ -21,8 +21,15 @@
 #define PERCENT(s, m)    FIELD(s, m, FIELD_REAL, false, 0, 100)
 #define OPT_COUNT(s, m)  FIELD(s, m, FIELD_COUNT, true, 0, COUNT_MAX)
 #define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, RECORD_REAL_MAX)
-#define SENSOR(s, m)     FIELD(s, m, FIELD_SENSOR, true, 0, RECORD_REAL_MAX)
-#define SHARE(s, m)      FIELD(s, m, FIELD_SENSOR, true, 0, 100)
+/* clang-format off */
+#define MEASURED(s, m)                                                                             \
+    {                                                                                              \
+        .name = #m, .type = FIELD_REAL, .optional = true, .unmeasured = true,                      \
+        .offset = offsetof(struct s, m), .max = RECORD_REAL_MAX                                    \
+    }
+/* clang-format on */
+#define SENSOR(s, m) FIELD(s, m, FIELD_SENSOR, true, 0, RECORD_REAL_MAX)
+#define SHARE(s, m)  FIELD(s, m, FIELD_SENSOR, true, 0, 100)
 
 /* One column per line. */
 /* clang-format off */
@@ -48,7 +55,7 @@ static const struct field step_fields[] = {
     AMOUNT(step_record, decode_s),
     COUNT(step_record, workers),
     COUNT(step_record, bad_images),
-    OPT_AMOUNT(step_record, loss_scale),
+    MEASURED(step_record, loss_scale),
     OPT_COUNT(step_record, clean),
     OPT_COUNT(step_record, skipped),
     AMOUNT(step_record, elapsed),
@@ -79,11 +86,11 @@ static const struct field epoch_fields[] = {
     AMOUNT(epoch_record, files_per_s),
     AMOUNT(epoch_record, decode_ms),
     COUNT(epoch_record, bad_images),
-    OPT_AMOUNT(epoch_record, loss_scale),
+    MEASURED(epoch_record, loss_scale),
     OPT_COUNT(epoch_record, clean),
     OPT_COUNT(epoch_record, skipped),
-    OPT_AMOUNT(epoch_record, energy_j),
-    OPT_AMOUNT(epoch_record, joules_per_image),
+    MEASURED(epoch_record, energy_j),
+    MEASURED(epoch_record, joules_per_image),
     SENSOR(epoch_record, storage_bytes),
     SENSOR(epoch_record, device_bytes),
     SHARE(epoch_record, cached_percent),
@@ -104,15 +111,15 @@ static const struct field rank_fields[] = {
     AMOUNT(rank_record, comm_busy_s),
     AMOUNT(rank_record, optimizer_s),
     AMOUNT(rank_record, total_s),
-    OPT_AMOUNT(rank_record, energy_j),
+    MEASURED(rank_record, energy_j),
     SENSOR(rank_record, storage_bytes),
-    OPT_AMOUNT(rank_record, own_median_s),
-    OPT_AMOUNT(rank_record, own_mad_s),
-    OPT_AMOUNT(rank_record, data_median_s),
-    OPT_AMOUNT(rank_record, h2d_median_s),
-    OPT_AMOUNT(rank_record, forward_median_s),
-    OPT_AMOUNT(rank_record, backward_median_s),
-    OPT_AMOUNT(rank_record, optimizer_median_s),
+    MEASURED(rank_record, own_median_s),
+    MEASURED(rank_record, own_mad_s),
+    MEASURED(rank_record, data_median_s),
+    MEASURED(rank_record, h2d_median_s),
+    MEASURED(rank_record, forward_median_s),
+    MEASURED(rank_record, backward_median_s),
+    MEASURED(rank_record, optimizer_median_s),
 };
 
 static const struct field telemetry_fields[] = {

@@ -183,7 +183,8 @@ enum field_type { FIELD_COUNT, FIELD_REAL, FIELD_SENSOR, FIELD_TEXT, FIELD_FLAG 
 struct field {
     const char *name;
     enum field_type type;
-    bool optional; /* left out when 0; a missing column is read as 0 */
+    bool optional;   /* left out when 0; a missing column is read as 0 */
+    bool unmeasured; /* 0 stands for what was not measured or does not exist */
     size_t offset; /* offset of the struct member. For the types of enum field_type, in their order,
                     * the member is an int64_t, double, double, char[] or bool */
     double min, max;
@@ -203,7 +204,7 @@ extern const struct schema telemetry_schema; /* struct telemetry_record */
 /* Writes a column's value as text, with nine significant digits; "" for a number that is not
  * finite. */
 enum { SCHEMA_NUMBER_MAX = 32 };
-bool schema_is_absent(const struct field *f, const void *record); /* from the record's line */
+bool schema_is_absent(const struct field *f, const void *record); /* in the record's line */
 void schema_number(const struct field *f, const void *record, char out[SCHEMA_NUMBER_MAX]);
 
 /* The longest line that schema_format writes, including its newline and NUL. */

@@ -3,7 +3,6 @@
 #include "verify/amp_report.h"
 
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/scaler.h"
@@ -423,9 +422,7 @@ static enum status choose_dir(const struct amp_source *s, char *out, size_t size
 
 enum status amp_report_run(const struct amp_report_config *c, char *out, size_t size)
 {
-    enum { LOCK_WAIT_SECONDS = 60 };
     enum status st;
-    int lock;
     struct amp_source source;
     struct amp_measurement m = {0};
     TRY(source_open(&source, c));
@@ -435,8 +432,6 @@ enum status amp_report_run(const struct amp_report_config *c, char *out, size_t 
     r.finding = amp_judge(&m);
     amp_finding_text(&r.finding, source.scale, r.text, sizeof r.text);
     CHECK(dir_make(out));
-    /* Until the process ends: the caller draws the figure. */
-    CHECK(dir_lock(out, "ampscale amp-report", LOCK_WAIT_SECONDS, &lock));
     CHECK(write_report(&r, out));
 done:
     amp_measurement_free(&m);
