@@ -324,6 +324,11 @@ void comm_fail(struct comm *c, enum status st, const char *message)
         c->calls->fail(c, st, message);
 }
 
+bool comm_speaks(const struct comm *c)
+{
+    return c->rank == 0 || c->speaks;
+}
+
 void comm_close(struct comm *c)
 {
     if (c && c->calls->close)

@@ -155,6 +155,9 @@ MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
  * fails only the threads of this process. */
 void comm_fail(struct comm *c, enum status st, const char *message);
 
+/* After a failure: whether this rank says why, which is rank 0 or, if that is lost, rank 1. */
+bool comm_speaks(const struct comm *c);
+
 /* Closes the communicator; does nothing for NULL. MPI, Gloo: waits, within the time limit, until
  * all ranks close theirs. A rank that exits early must therefore call comm_fail first. */
 void comm_close(struct comm *c);

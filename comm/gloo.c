@@ -239,6 +239,7 @@ static enum status open_parts(struct gloo *g, struct comm *control,
                                          .size = config->size,
                                          .peer = g->peer,
                                          .timeout_s = config->timeout_s,
+                                         .speaks = &g->queue.base.speaks,
                                          .ended = ended,
                                          .context = g};
     TRY(health_open(&health, &g->health));

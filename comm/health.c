@@ -150,6 +150,8 @@ static void finish(struct health *h, enum status st, const char *message, bool r
     h->finished = true;
     if (h->config.exits && reports)
         fprintf(stderr, "ampscale: %s\n", message);
+    if (h->config.speaks && reports && h->config.rank == 1)
+        *h->config.speaks = true;
     if (h->config.ended)
         h->config.ended(h->config.context, st, message);
     if (h->config.exits) {

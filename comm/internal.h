@@ -44,6 +44,7 @@ struct comm {
     int64_t started;     /* number of the last operation that was started */
     int64_t carried_out; /* number of the last operation that calls->run has carried out */
     int in_progress;     /* operations started and not waited for */
+    _Atomic bool speaks; /* see comm_speaks */
     struct comm_slot slot[COMM_MAX_STARTED];
 };
 
@@ -158,6 +159,7 @@ struct health_config {
     double timeout_s; /* time limit of an operation without progress; 0: none */
     bool exits; /* when the ranks cannot continue, the process ends, with one line on one rank,
                  * because its threads may be inside a library that never returns */
+    _Atomic bool *speaks; /* set before `ended` on the rank that speaks for rank 0; may be NULL */
     /* Called once, on the health thread, with the reason why they cannot; may be NULL. */
     void (*ended)(void *context, enum status st, const char *message);
     void *context;

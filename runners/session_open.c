@@ -409,7 +409,7 @@ enum status session_fail(struct session *s, enum status st)
         return st;
     if (!s->agreed)
         comm_fail(s->world.comm, st, status_message());
-    if (!session_leads(s))
+    if (!comm_speaks(s->world.comm))
         return status_fail(st, "%s", "");
     /* Rank 0 prints before the ranks leave the job, because a launcher may kill all ranks after one
      * rank has exited. */

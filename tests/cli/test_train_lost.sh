@@ -49,6 +49,24 @@ lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
 lost launch-stop launch 2 STOP 0 1 "$stuck"
 
+# Without MPI and launcher, rank 1 speaks for a rank 0 that was lost, and the others are silent.
+gloo=("${noise[@]}" --epochs 1000 --mode ddp --rendezvous 127.0.0.1:$((20000 + $$ % 10000)) --out alone)
+for rank in 0 1 2; do
+    RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" "${gloo[@]}" >/dev/null 2>err$rank </dev/null &
+    ranks[rank]=$!
+done
+await 60 grep -qsF -- '"epoch"' alone/epochs.jsonl
+pkill -KILL -P "${ranks[0]}" || kill -KILL "${ranks[0]}"
+for rank in 1 2; do
+    code=0
+    wait "${ranks[rank]}" || code=$?
+    ((code == 1)) || fail "rank $rank of a job whose rank 0 was killed exits with $code: $(<err$rank)"
+done
+{ wait "${ranks[0]}"; } 2>/dev/null
+cp err1 err
+one_line "rank 1 of a job whose rank 0 was killed" "ampscale: rank 0 (host $(uname -n), pid "
+[[ ! -s err2 ]] || fail "rank 2 of a job whose rank 0 was killed says: $(<err2)"
+
 # disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. A
 # script selects the arguments, because Open MPI 5.0.7 crashes with mpirun's own syntax for that
 # ("... : -n 1 ..."). Ranks write their messages to a file, since a launcher of Open MPI 4 may lose
