@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -128,13 +129,29 @@ static enum status scan(struct record_args *a, int log, json_t *values)
 
 /* --- running the command --- */
 
-/* The thread that copies the command's output from a pipe to the log and to stdout. A log that the
- * command itself had as its stdout would be emptied by `echo >/dev/stdout`. */
+/* The thread that copies the command's output from a pipe to the log, and from there to stdout. A
+ * log that the command itself had as its stdout would be emptied by `echo >/dev/stdout`; a reader
+ * of stdout that takes its time must not delay the command. */
 struct copy {
     int pipe[2], log;
-    atomic_bool ended; /* whether the command has ended */
-    int error;         /* errno of the first failure to write to the log; 0: none */
+    off_t written, shown; /* bytes of the log */
+    atomic_bool ended;    /* whether the command has ended */
+    int error;            /* errno of the first failure to write to the log; 0: none */
 };
+
+/* Shows what the log has; unless `all`, only what stdout takes at once. */
+static void show(struct copy *c, bool all)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    char part[PIPE_BUF];
+    ssize_t n = 1;
+    while (n > 0 && c->shown < c->written && (all || poll(&out, 1, 0) > 0)) {
+        n = pread(c->log, part, sizeof part, c->shown);
+        fwrite(part, 1, n > 0 ? (size_t)n : 0, stdout);
+        fflush(stdout);
+        c->shown += n > 0 ? n : 0;
+    }
+}
 
 static void *copy_output(void *state)
 {
@@ -145,12 +162,12 @@ static void *copy_output(void *state)
         last = atomic_load(&c->ended); /* before reading, so that the end is read too */
         for (int k = 0; k < 16 && poll(&p, 1, last ? 0 : 20) > 0; k++) { /* a pipe's contents */
             ssize_t put, n = read(p.fd, part, sizeof part);
-            for (ssize_t at = 0; at < n && !c->error; at += put)
+            for (ssize_t at = 0; at < n && !c->error; at += put, c->written += put)
                 if ((put = write(c->log, part + at, (size_t)(n - at))) < 0)
-                    c->error = errno;
-            fwrite(part, 1, n > 0 ? (size_t)n : 0, stdout);
-            fflush(stdout);
+                    c->error = errno, put = 0;
+            show(c, false);
         }
+        show(c, last);
     }
     return NULL;
 }

@@ -60,19 +60,30 @@ enum status export_put(const struct export_options *o, struct atomic_file *f)
     return st;
 }
 
-static double time_at(double started, double elapsed)
+/* Unix time of a row: that of its attempt's start, and what elapsed since. Pauses between attempts
+ * are no elapsed time. */
+static double time_at(const struct run *run, double elapsed)
 {
-    return isfinite(elapsed) ? started + elapsed : started;
+    double begin = export_started(run), before = 0;
+    for (size_t i = 1; i < json_array_size(run->infos); i++) {
+        const json_t *info = json_array_get(run->infos, i);
+        double at = json_number_at(info, "elapsed"), started = json_number_at(info, "started_s");
+        if (elapsed >= at && isfinite(started)) {
+            begin = started;
+            before = at;
+        }
+    }
+    return isfinite(elapsed) ? begin + (elapsed - before) : begin;
 }
 
 /* Writes the samples taken up to the time `elapsed`, as events of step `step`. *at is the number of
  * rows written so far. */
-static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double started,
-                          double elapsed, int64_t step)
+static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double elapsed,
+                          int64_t step)
 {
     for (; *at < run->n_telemetry && !(run->telemetry[*at].elapsed > elapsed); ++*at) {
         const struct telemetry_record *row = &run->telemetry[*at];
-        tensorboard_telemetry(out, time_at(started, row->elapsed), step, row);
+        tensorboard_telemetry(out, time_at(run, row->elapsed), step, row);
     }
 }
 
@@ -89,14 +100,14 @@ static enum status put_events(FILE *out, const struct run *run)
     while (walk_next(&walk, &step, &epoch)) {
         double elapsed = step ? step->elapsed : epoch->elapsed;
         next = step ? step->step : next;
-        put_telemetry(out, run, &sampled, started, elapsed, next);
+        put_telemetry(out, run, &sampled, elapsed, next);
         if (step)
-            tensorboard_step(out, time_at(started, elapsed), step);
+            tensorboard_step(out, time_at(run, elapsed), step);
         else
-            tensorboard_epoch(out, time_at(started, elapsed), epoch);
+            tensorboard_epoch(out, time_at(run, elapsed), epoch);
     }
-    put_telemetry(out, run, &sampled, started, INFINITY, next);
-    return run->summary ? tensorboard_end(out, time_at(started, run->elapsed), true) : STATUS_OK;
+    put_telemetry(out, run, &sampled, INFINITY, next);
+    return run->summary ? tensorboard_end(out, time_at(run, run->elapsed), true) : STATUS_OK;
 }
 
 static enum status export_tensorboard(const struct run *const *run, int n,
@@ -143,13 +154,13 @@ static enum status export_prometheus(const struct run *const *run, int n,
         };
         while (walk_next(&walk, &step, &epoch)) {
             if (step)
-                prometheus_step(&p[i], time_at(started, step->elapsed), step);
+                prometheus_step(&p[i], time_at(run[i], step->elapsed), step);
             else
-                prometheus_epoch(&p[i], time_at(started, epoch->elapsed), epoch);
+                prometheus_epoch(&p[i], time_at(run[i], epoch->elapsed), epoch);
         }
         for (int64_t k = 0; k < run[i]->n_telemetry; k++) {
             const struct telemetry_record *row = &run[i]->telemetry[k];
-            prometheus_telemetry(&p[i], time_at(started, row->elapsed), row);
+            prometheus_telemetry(&p[i], time_at(run[i], row->elapsed), row);
         }
     }
     CHECK(output_file_open(&f, o->out));

@@ -179,7 +179,7 @@ static enum status run_add(const struct run *run, struct source *out)
     int64_t per_rank = or_else(run_config_count(run, "devices_per_rank", 1), 1);
     int64_t world = or_else(run_config_count(run, "world_size", 1), 1);
     int64_t batches = or_else(run_config_count(run, "accumulate", 1), 1); /* of a step */
-    TRY(run_hosts(run, run->resumes, &hosts, &per_host));
+    TRY(run_hosts(run, run->attempt, &hosts, &per_host));
     TRY(totals_of(run, &t));
     if (out->n == 0)
         TRY(system_of(run, &t, out));
@@ -258,13 +258,16 @@ enum status source_of_analysis(const struct analysis *a, int64_t i, struct sourc
         .gradient_bytes = (double)or_else(last->system.gradient_bytes, 0),
         .overlap = strcmp(last->mode, "dp") != 0,
     };
-    double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];
+    /* Only the last batch of a step reduces while it goes backward. */
+    double last_backward = split[ANALYSIS_BACKWARD] / (double)or_else(first->system.accumulate, 1);
+    double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD] +
+                    split[ANALYSIS_BACKWARD] - last_backward;
     TRY(source_begin(out, &config));
     snprintf(out->mode, sizeof out->mode, "%s", last->mode);
     source_series_name(a, i, name);
     snprintf(out->label, sizeof out->label, "%.40s: %.210s", a->study, name);
-    shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
-               before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);
+    shares_set(&out->work, before, last_backward,
+               before + last_backward + split[ANALYSIS_OPTIMIZER]);
     for (int64_t k = 0; k < s->n; k++)
         cell_add(&a->cell[s->cell[k]], out);
     return points_sort(out, out->label);

@@ -88,6 +88,7 @@ struct analysis_system {
     int64_t image_size;     /* pixels of a side */
     int64_t classes;
     int64_t gradient_bytes; /* bytes per gradient element, as communicated */
+    int64_t accumulate;     /* batches of a step, if several */
 };
 
 /* The data read while training: medians over the repeats. NaN: not known, or nothing was read;

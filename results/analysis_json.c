@@ -47,6 +47,7 @@ static const struct field cell_fields[] = {
     SYSTEM(image_size),
     SYSTEM(classes),
     SYSTEM(gradient_bytes),
+    SYSTEM(accumulate),
     REAL(analysis_cell, top1),
     REAL(analysis_cell, top5),
     REAL(analysis_cell, speedup),

@@ -268,12 +268,15 @@ done:
 static void drop_idle(struct run *run)
 {
     double end = run->n_steps ? (double)run->step[run->n_steps - 1].step + 1 : 0;
-    for (size_t i = json_array_size(run->infos); i-- > 0 && run->n_steps;) {
+    size_t n = json_array_size(run->infos);
+    run->attempt = run->n_steps ? 0 : run->resumes;
+    for (size_t i = n; i-- > 0 && run->n_steps;) {
         double begin = i ? json_number_at(json_array_get(run->infos, i), "step") : 0;
         if (begin >= end)
             json_array_remove(run->infos, i);
-        else
-            end = begin;
+        else if (run->attempt < (int64_t)i)
+            run->attempt = (int64_t)i;
+        end = begin < end ? begin : end;
     }
 }
 

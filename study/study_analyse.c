@@ -152,6 +152,8 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
         most = times > most ? times : most;
     }
     c->system = r->sample[0].system; /* these are the same in all repeats */
+    if (c->system.accumulate > 1 && c->system.accumulate <= INT32_MAX)
+        c->batch *= c->system.accumulate;
     c->emulated = r->sample[0].emulated;
     for (int64_t i = 0; i < r->n; i++)
         conditions_add(&c->conditions, &r->sample[i].conditions);

@@ -88,9 +88,10 @@ static void take_io(const struct run *run, struct analysis_io *io)
 
 static enum status take_system(const struct run *run, struct analysis_system *s)
 {
-    TRY(run_hosts(run, run->resumes, &s->hosts, &s->ranks_per_host));
+    TRY(run_hosts(run, run->attempt, &s->hosts, &s->ranks_per_host));
     s->image_size = setting(run, "image_size");
     s->classes = setting(run, "classes");
+    s->accumulate = setting(run, "accumulate") > 1 ? setting(run, "accumulate") : 0;
     s->gradient_bytes = strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2;
     return STATUS_OK;
 }
@@ -98,7 +99,7 @@ static enum status take_system(const struct run *run, struct analysis_system *s)
 static void take_threads(const struct run *run, struct study_sample *s)
 {
     const json_t *cpu = json_object_get(json_object_get(run->info, "host"), "cpu");
-    int64_t together = run_host_cores(run, run->resumes); /* cores of all ranks on rank 0's host */
+    int64_t together = run_host_cores(run, run->attempt); /* cores of all ranks on rank 0's host */
     double usable = together ? (double)together : json_number_value(json_object_get(cpu, "usable"));
     const json_t *quota = json_object_get(cpu, "quota");
     int64_t threads = run_config_count(run, "threads", 0);

@@ -86,9 +86,21 @@ expect_train 0 "${few[@]}" --epochs 4 --out base/r2
 expect_train 0 "${few[@]}" --threads 2 --epochs 4 --out base/r2 --resume auto
 expect 5 compare base/r1 base/r2
 grep -q "refused" out && fail "an attempt that trained nothing changes a run: $(<out)"
+cp -r base/r1 base/alone && expect_train 0 "${few[@]}" --epochs 5 --resume base/r1/checkpoint.safetensors --out base/later
+expect_train 0 "${few[@]}" --epochs 5 --resume base/r1/checkpoint.safetensors --out base/again --expect base/later
 # While a run continues, no outcome is shown.
 train_signalled KILL 9 "${few[@]}" --epochs 400 --out another --seed 3 --resume auto
 [[ ! -e another/outcome.json ]] || fail "a killed run has the outcome of the attempt before it"
+# An exported time is that of the day, whatever pause was before a resume.
+! command -v python3 >/dev/null || { expect 0 export changed/r1 --format prometheus -o changed.prom && python3 - <<'END' || fail "the exported time of a resumed run: $(grep timestamp changed.prom)"
+import json, re, sys
+last = float(re.search(r'^ampscale_last_record_timestamp_seconds\S* (\S+)', open("changed.prom").read(), re.M)[1])
+rows = [json.loads(i) for name in ("steps", "epochs") for i in open(f"changed/r1/{name}.jsonl")]
+resume = [i for i in rows if i.get("event") == "resume" and "elapsed" in i][-1]
+elapsed = max(i.get("elapsed", 0) for i in rows if "event" not in i)
+sys.exit(abs(resume["started_s"] + elapsed - resume["elapsed"] - last) > 0.01)
+END
+}
 # Nothing is kept of a run that is killed before its first checkpoint.
 train_signalled KILL 3 "${few[@]}" --epochs 400 --out begun
 expect_train 0 "${few[@]}" -b 4 --epochs 1 --resume auto --out begun

@@ -126,6 +126,13 @@ rm "$begun/summary.json" && touch "$begun/checkpoint.safetensors"
 sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' "$begun/run.json"
 expect_error 2 "'$begun' was begun by another version or build; remove it to begin it anew, " study epochs.json --no-report --out e --only 'dummy.*r1$'
 
+# A step of several batches has all their images.
+sed 's/"--lr", "0.05"/&, "--accumulate", "3"/' study.json >several.json
+expect 0 study several.json --no-report --out several --only '^nd.*dummy'
+images=$(sed -nE '0,/"images"/s/.*"images":([0-9]+),.*/\1/p' several/cells/nd*dummy*/r1/steps.jsonl | head -n 1)
+[[ $images == 12 ]] && grep -q '"batch": 12,' several/analysis.json && grep -q '"accumulate": 3' several/analysis.json ||
+    fail "a step of three batches: $images images, $(grep -A9 '"name": "nd' several/analysis.json)"
+
 # A list of runs waits for its reader.
 sed 's/"repeats": 2/"repeats": 60/; s/"weak": \[4\]/"weak": [4, 8, 16, 32, 64, 128]/; s/\["fp32"\]/["fp32", "bf16", "amp"]/' study.json >many.json
 "$program" study many.json --dry-run --out m 2>err | { sleep 2; cat >out; }
