@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/stats.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -258,6 +259,25 @@ static enum status check_idle(const struct accept_report *r, const char *dir)
     return STATUS_OK;
 }
 
+/* Refuses results of other hardware than the first, and of a node that is there already. Says which
+ * were measured by another version. */
+static enum status check_alike(const struct source *s, const char *dir)
+{
+    const struct accept_report *first = s->report, *r = &s->report[s->n - 1];
+    if (strcmp(r->device, first->device) != 0)
+        return status_fail(STATUS_DATA,
+                           "'%s' was measured on '%s', others on '%s': make a spec for each", dir,
+                           r->device, first->device);
+    for (int k = 0; k < s->n - 1; k++)
+        if (*r->node && strcmp(s->report[k].node, r->node) == 0)
+            return status_fail(STATUS_DATA, "'%s' holds results of a node '%s' again", dir,
+                               r->node);
+    if (strcmp(r->version, first->version) != 0)
+        text_print(s->said, "ampscale: '%s' was measured by ampscale %s, others by %s", dir,
+                   r->version, first->version);
+    return STATUS_OK;
+}
+
 static enum status read_folder(const char *dir, const char *first, struct source *s, json_t **spec)
 {
     json_t *own;
@@ -269,7 +289,7 @@ static enum status read_folder(const char *dir, const char *first, struct source
     if (!*spec)
         *spec = json_incref(own);
     json_decref(own);
-    return same ? STATUS_OK
+    return same ? check_alike(s, dir)
                 : status_fail(STATUS_USAGE,
                               "the results in '%s' and in '%s' are of different specs", dir, first);
 }

@@ -44,31 +44,52 @@ static enum status read_object(const char *path, json_t **object)
     return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
+/* Whether the folder holds results of checks. */
+static bool has_results(const char *checks)
+{
+    static const char *const ends[] = {".json", ".part"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct words names = {0};
+        any = any || (dir_list(checks, ends[i], &names) == STATUS_OK && names.n > 0);
+        words_free(&names);
+    }
+    return any;
+}
+
 /* Writes `is` to `<of>.json`, or compares it with that file. `name`: for the message. */
 static enum status keep(const char *of, const char *name, json_t *is,
                         const struct accept_store *store, bool resume)
 {
-    char path[ACCEPT_PATH_SIZE];
+    char path[ACCEPT_PATH_SIZE], checks[ACCEPT_PATH_SIZE];
+    const char *key, *other = NULL;
+    json_t *was = NULL, *value;
     TRY(path_format(path, sizeof path, "%s/%s.json", store->dir, of));
-    if (!path_exists(path))
+    TRY(path_format(checks, sizeof checks, "%s/checks", store->dir));
+    if (!path_exists(path) && !has_results(checks))
         return json_write(json_incref(is), ACCEPT_JSON, "%s", path);
     if (!resume)
         return status_fail(
             STATUS_USAGE,
             "'%s' already holds results; --resume continues them, or give another --out",
             store->dir);
-    json_t *was = NULL;
-    enum status st = json_read(path, FILE_MAX_BYTES, &was);
+    enum status st = path_exists(path) ? json_read(path, FILE_MAX_BYTES, &was) : STATUS_OK;
     if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, but may still contain
                                                * the same value */
         return st;
-    bool same = json_equal(was, is);
+    json_object_foreach(is, key, value)
+    {
+        other = other || json_equal(value, json_object_get(was, key)) ? other : key;
+    }
+    if (!other && !json_equal(was, is))
+        other = of;
+    st = other ? status_fail(STATUS_USAGE,
+                             "the results in '%s' are of a %s that differs from '%s' in '%s'; give "
+                             "another --out",
+                             store->dir, of, name, other)
+               : STATUS_OK;
     json_decref(was);
-    return same ? STATUS_OK
-                : status_fail(
-                      STATUS_USAGE,
-                      "the results in '%s' are of a %s that differs from '%s'; give another --out",
-                      store->dir, of, name);
+    return st;
 }
 
 /* Describes who measures: the node, with its processor and GPUs, and this program. */

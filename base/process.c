@@ -232,6 +232,15 @@ static enum status reap(struct process *child, int n, int *which)
     return STATUS_OK;
 }
 
+/* After a poll of `ns`. If that was much too long, the process, and perhaps its children, stood
+ * still, and this time does not count. */
+static void late_by(struct process *child, int n, uint64_t ns)
+{
+    const uint64_t still = 2000000000;
+    for (int i = 0; i < n && ns > still; i++)
+        child[i].due_ns += child[i].due_ns ? ns : 0;
+}
+
 enum status process_wait(const struct process_signals *signals, struct process *child, int n,
                          int *which)
 {
@@ -239,7 +248,9 @@ enum status process_wait(const struct process_signals *signals, struct process *
     for (;;) {
         TRY(reap(child, n, which));
         if (*which < 0) {
+            uint64_t before = clock_ns();
             poll(&p, 1, POLL_MS); /* another thread of this process may have taken the signal */
+            late_by(child, n, clock_ns() - before);
             TRY(reap(child, n, which)); /* after a pause, it may have ended before its limit */
         }
         if (*which >= 0)

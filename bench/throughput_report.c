@@ -326,7 +326,7 @@ static enum status take_record(struct throughput *t, const json_t *record)
         !is_same(record, "steps", c->steps) || !is_same(record, "plans", c->plans) ||
         !is_same(record, "threads", c->options.threads))
         return status_fail(STATUS_USAGE, "it is of other settings; give another --out");
-    if (environment_joins_own(record, true) != STATUS_OK)
+    if (environment_joins_own(record, true, true) != STATUS_OK)
         return status_fail(STATUS_USAGE,
                            "it is of another version, build or machine; give another --out");
     json_array_foreach(json_object_get(record, "rows"), i, row) TRY(take_row(t, row));

@@ -11,6 +11,7 @@
 #include "results/environment.h"
 #include "results/load.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -83,6 +84,16 @@ static const struct setting record_settings[] = {
 
 /* --- metrics --- */
 
+/* Whether a number in `line` begins before `at`: "2,012.5" does before "012.5". */
+static bool is_within_number(const char *line, regoff_t at)
+{
+    static const char joins[] = ",.'_eE";
+    if (at <= 0)
+        return false;
+    return isdigit((unsigned char)line[at - 1]) ||
+           (at > 1 && strchr(joins, line[at - 1]) && isdigit((unsigned char)line[at - 2]));
+}
+
 static enum status scan_line(struct record_args *a, const char *line)
 {
     regmatch_t group[2];
@@ -91,7 +102,8 @@ static enum status scan_line(struct record_args *a, const char *line)
             continue;
         char *end = NULL;
         double value = group[1].rm_so < 0 ? NAN : strtod(line + group[1].rm_so, &end);
-        if (end != line + group[1].rm_eo || !(value >= 0 && isfinite(value)))
+        if (end != line + group[1].rm_eo || is_within_number(line, group[1].rm_so) ||
+            !(value >= 0 && isfinite(value)))
             return status_fail(STATUS_DATA,
                                "the first group of '%s' is not a number from 0 on in '%.200s'",
                                w->regex, line);
@@ -197,8 +209,10 @@ static enum status run_command(struct record_args *a, const char *log, int fd,
     a->paused = stop_was_paused();
     if (st == STATUS_OK && copy.error)
         st = status_fail(STATUS_IO, "cannot write '%s': %s", log, strerror(copy.error));
-    else if (st == STATUS_OK && (fstat(fd, &s) != 0 || s.st_nlink == 0))
-        st = status_fail(STATUS_IO, "cannot write '%s': another program removed it", log);
+    else if (st == STATUS_OK &&
+             (fstat(fd, &s) != 0 || s.st_nlink == 0 || s.st_size != copy.written))
+        st =
+            status_fail(STATUS_IO, "cannot write '%s': another program removed or changed it", log);
 done:
     fd_close(&copy.pipe[0]);
     fd_close(&copy.pipe[1]);
@@ -216,7 +230,7 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     int fd;
     enum status st;
     TRY(path_format(log, sizeof log, "%s/output.log", a->out));
-    TRY(log_open(log, O_RDWR | O_TRUNC, &fd));
+    TRY(log_open(log, O_RDWR | O_TRUNC | O_APPEND, &fd));
     load_open(&meter, NULL, NULL);
     struct load begin = load_read(&meter);
     CHECK(run_command(a, log, fd, &end));
@@ -238,6 +252,8 @@ static enum status complete(struct record_args *a, struct record *record, int *e
     fd = -1;
     CHECK(st);
     CHECK(record_finish(record, summary));
+    if (a->paused)
+        fprintf(stderr, "ampscale: the run was paused: its 'seconds' are not recorded\n");
     if (noise_recorded(summary, noise))
         fprintf(stderr, "ampscale: the run was disturbed: %s; repeat on an idle machine\n", noise);
 done:

@@ -222,7 +222,15 @@ enum status compare_compare(char *const *base, int n_base, char *const *new, int
         st = compare_cell(base, n_base, new, n_new, NULL, config, report);
     else if (n_base == 1 && n_new == 1 && any_study(base, 1) && any_study(new, 1))
         st = compare_studies(base, new, config, report);
-    else
+    else if (n_base == 1 && n_new == 1) {
+        const char *other = any_study(base, 1) ? new[0] : base[0];
+        st = path_exists(other)
+                 ? status_fail(STATUS_USAGE,
+                               "'%s' is no study, and a study can only be compared "
+                               "with one other study: give BASE NEW",
+                               other)
+                 : status_fail(STATUS_DATA, "cannot open '%s': there is no such folder", other);
+    } else
         st = status_fail(STATUS_USAGE,
                          "a study can only be compared with one other study: give BASE NEW");
     return conclude(st, report);

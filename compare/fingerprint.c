@@ -138,8 +138,9 @@ static json_t *both(const json_t *was, const json_t *is)
     return o;
 }
 
-/* Adds an attempt. */
-static enum status add_attempt(const json_t *info, json_t *into)
+/* Adds an attempt. *last: the attempt before it; NULL: none. A field that one of both lacks differs
+ * too. */
+static enum status add_attempt(const json_t *info, json_t **last, json_t *into)
 {
     enum status st = STATUS_OK;
     const char *name;
@@ -152,10 +153,18 @@ static enum status add_attempt(const json_t *info, json_t *into)
     }
     json_object_foreach(own, name, value)
     {
-        json_t *was = json_object_get(into, name);
-        if (!same(name, was, value))
-            CHECK(json_put(into, name, was ? both(was, value) : json_incref(value)));
+        if (!*last)
+            CHECK(json_put(into, name, json_incref(value)));
+        else if (!same(name, json_object_get(*last, name), value))
+            CHECK(json_put(into, name, both(json_object_get(into, name), value)));
     }
+    json_object_foreach(*last, name, value)
+    {
+        if (!json_object_get(own, name))
+            CHECK(json_put(into, name, both(json_object_get(into, name), NULL)));
+    }
+    json_decref(*last);
+    *last = json_incref(own);
 done:
     json_decref(own);
     return st;
@@ -165,9 +174,10 @@ enum status fingerprint_of(const struct run *run, json_t **out)
 {
     int64_t left = run_left_out(run);
     enum status st;
+    json_t *last = NULL;
     TRY(json_new(out, "{}"));
     for (size_t i = 0; i < json_array_size(run->infos); i++)
-        CHECK(add_attempt(json_array_get(run->infos, i), *out));
+        CHECK(add_attempt(json_array_get(run->infos, i), &last, *out));
     /* Old records do not have the key; their runs decoded at a reduced size. */
     const json_t *config = json_object_get(run->info, "config");
     if (json_is_string(json_object_get(config, "data")) && !json_object_get(config, "decode"))
@@ -176,8 +186,10 @@ enum status fingerprint_of(const struct run *run, json_t **out)
      * of these images. */
     if (left > 0)
         CHECK(json_put(*out, "images_left_out", json_integer(left)));
+    json_decref(last);
     return STATUS_OK;
 done:
+    json_decref(last);
     json_decref(*out);
     return st;
 }

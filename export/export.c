@@ -121,6 +121,8 @@ static enum status export_tensorboard(const struct run *const *run, int n,
                          "export");
         TRY(path_format(path, sizeof path, "%s/%s", o->out, export_name(o, run[i])));
         TRY(dir_make(path));
+        if (o->warnings)
+            tensorboard_warn(path, name, o->warnings);
         TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, export_name(o, run[i]), name));
         TRY(atomic_file_open(&f, path));
         enum status st = put_events(f.stream, run[i]);

@@ -60,6 +60,8 @@ static enum status tensorboard_open(struct live *l, const json_t *config, int64_
     TRY(path_format(dir, sizeof dir, "%s/%s", l->config.tensorboard, l->name));
     TRY(dir_make(dir));
     TRY(path_format(l->events_path, sizeof l->events_path, "%s/%s", dir, name));
+    if (step == 0)
+        tensorboard_warn(dir, name, l->config.warnings);
     TRY(log_open(l->events_path, O_WRONLY, &file));
     l->events = fdopen(file, "ab");
     if (!l->events)
@@ -74,17 +76,18 @@ static void tensorboard_flush(struct live *l, bool due)
 {
     struct stat s;
     uint64_t at = clock_ns();
-    if (!l->events || (!due && at - l->events_ns < TENSORBOARD_NS))
+    if (!l->events)
+        return;
+    bool whole = fstat(fileno(l->events), &s) != 0 || (s.st_nlink > 0 && s.st_size >= l->size);
+    l->size = whole ? s.st_size : l->size;
+    if (whole && !due && at - l->events_ns < TENSORBOARD_NS)
         return;
     l->events_ns = at;
     errno = 0;
-    if (fflush(l->events) == 0 && !ferror(l->events)) {
-        bool whole = fstat(fileno(l->events), &s) != 0 || (s.st_nlink > 0 && s.st_size >= l->size);
-        l->size = s.st_size;
-        if (whole)
-            return;
+    if (whole && fflush(l->events) == 0 && !ferror(l->events))
+        return;
+    if (!whole)
         errno = ESTALE; /* the file was removed or shortened */
-    }
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
                                  strerror(errno ? errno : EIO));
     (void)st; /* tensorboard_give_up prints the message */

@@ -2,6 +2,9 @@
 #include "export/tensorboard.h"
 
 #include "base/array.h"
+#include "base/folder.h"
+#include "base/text.h"
+#include "base/words.h"
 #include "export/event.pb-c.h"
 
 #include <inttypes.h>
@@ -30,6 +33,21 @@ uint32_t tensorboard_crc(const void *bytes, size_t size)
      * with an inversion; crc32_iscsi leaves both inversions to its caller. */
     uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+void tensorboard_warn(const char *dir, const char *own, FILE *warnings)
+{
+    struct words names = {0};
+    bool others = false;
+    if (dir_list(dir, "", &names) == STATUS_OK)
+        for (int i = 0; i < names.n; i++)
+            others = others || (strstr(names.v[i], ".tfevents.") && strcmp(names.v[i], own) != 0);
+    if (others)
+        text_print(warnings,
+                   "ampscale: warning: '%s' has event files of another run or export, which "
+                   "TensorBoard mixes with these: give --run-name, or another folder",
+                   dir);
+    words_free(&names);
 }
 
 void tensorboard_name(char out[TENSORBOARD_NAME_MAX], double wall_time, const char *host,

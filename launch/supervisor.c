@@ -363,7 +363,9 @@ static int report_end(struct supervisor *s)
     if (verdict && !s->failed)
         *r->reason = '\0';
     write_report(s);
-    return r->end == REPORT_STOPPED ? 0 : code;
+    /* A rank that the signal killed had not begun: the others may wait for it in MPI_Init, and so
+     * mpirun must end them. */
+    return r->end == REPORT_STOPPED && !killed ? 0 : code;
 }
 
 /* Opens the log, binds this process, and so the command, to its cores, writes a heading, and starts

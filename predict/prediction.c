@@ -264,10 +264,21 @@ static void row_make(const struct prediction *p, struct fit *f, int64_t ranks, i
     out->efficiency = efficiency_of(p, ranks, out->step.images_per_s);
 }
 
+/* Images per rank. Points whose batch over all ranks is the same are of strong scaling. */
+static int64_t prediction_batch(const struct prediction_config *c, int64_t ranks)
+{
+    const struct source *s = c->source;
+    const struct measured *last = &s->point[s->n - 1];
+    bool strong = s->n > 1 && s->point->batch != last->batch;
+    for (int i = 0; i < s->n; i++)
+        strong = strong && s->point[i].ranks * s->point[i].batch == last->ranks * last->batch;
+    int64_t shared = last->ranks * last->batch / ranks;
+    return c->batch ? c->batch : !strong ? last->batch : shared > 1 ? shared : 1;
+}
+
 enum status prediction_make(const struct prediction_config *c, struct prediction *out)
 {
     const struct source *source = c->source;
-    int64_t batch = c->batch ? c->batch : source->point[source->n - 1].batch;
     struct fit f;
     *out = (struct prediction){.source = source, .system = c->system, .n = c->n_ranks};
     out->system.work = source->work;
@@ -276,7 +287,7 @@ enum status prediction_make(const struct prediction_config *c, struct prediction
         out->origin[i] = origin_of(c, i);
     TRY(learn(c, out, &f));
     for (int i = 0; i < c->n_ranks; i++)
-        row_make(out, &f, c->ranks[i], batch, 0, &out->forecast[i]);
+        row_make(out, &f, c->ranks[i], prediction_batch(c, c->ranks[i]), 0, &out->forecast[i]);
     for (int i = 0; i < source->n; i++) {
         const struct measured *m = &source->point[i];
         struct prediction_point *at = &out->point[i];

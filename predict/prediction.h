@@ -96,7 +96,8 @@ struct prediction_config {
     struct fit_known {
         bool intra, inter, sigma;
     } known;       /* the parameters that are given or measured, and so not changed */
-    int64_t batch; /* images per rank; 0: the batch of the point with the most ranks */
+    int64_t batch; /* images per rank; 0: the batch of the point with the most
+                    * ranks or, if the points share the batch over all ranks, that */
     int n_ranks;
     int64_t ranks[PREDICTION_RANKS_MAX]; /* (n_ranks) numbers of ranks to forecast, ascending */
 };

@@ -29,6 +29,14 @@ static void print_system(const struct prediction *p, FILE *out)
     if (s->input_bytes_per_s > 0)
         fprintf(out, "input      %.2f GB/s for all ranks, %.1f kB per image\n",
                 s->input_bytes_per_s / 1e9, s->image_bytes / 1e3);
+    int64_t few = p->n ? p->forecast[0].step.batch : 0,
+            many = p->n ? p->forecast[p->n - 1].step.batch : 0;
+    if (few != many)
+        fprintf(out,
+                "batch      %" PRId64 " to %" PRId64 " images per rank, the same over all ranks\n",
+                few, many);
+    else if (few)
+        fprintf(out, "batch      %" PRId64 " images per rank\n", few);
     if (p->source->predicted)
         fprintf(out, "The time of the step is predicted, not measured.\n");
     static const char *const before[] = {"known      given or measured: ", "fitted     ",

@@ -174,6 +174,11 @@ static enum status run_add(const struct run *run, struct source *out)
     const char *changed = run_changed(run, keys);
     if (changed)
         return status_fail(STATUS_DATA, "'%s' was resumed with another '%s'", run->dir, changed);
+    for (size_t i = 1; i < json_array_size(run->infos); i++)
+        TRY(status_context(environment_joins(run->info, json_array_get(run->infos, i), true),
+                           "'%s'", run->dir));
+    if (json_is_true(json_object_get(run->summary, "paused")))
+        return status_fail(STATUS_DATA, "'%s' was paused, so its times are not valid", run->dir);
     struct totals t;
     int64_t hosts, per_host;
     int64_t per_rank = or_else(run_config_count(run, "devices_per_rank", 1), 1);

@@ -44,7 +44,9 @@ struct quality quality_of_runs(struct run *const *runs, int n)
         q.machine = q.machine ? q.machine : runs[i]->info;
         q.missing += !runs[i]->summary;
         q.changed += run_changed(runs[i], keys) != NULL;
-        q.doubtful += !runs[i]->summary || c.disturbed > 0;
+        bool paused = json_is_true(json_object_get(runs[i]->summary, "paused"));
+        q.paused += paused;
+        q.doubtful += !runs[i]->summary || c.disturbed > 0 || paused;
         q.runs += runs[i]->summary != NULL;
     }
     return q;
@@ -131,6 +133,10 @@ void section_quality(struct writer *w, const struct quality *q)
     if (q->single > 0)
         text_append(text, sizeof text, ". %" PRId64 " of %" PRId64 " %s ran only once: no interval",
                     q->single, q->units, q->unit);
+    if (q->paused > 0)
+        text_append(text, sizeof text,
+                    ". %" PRId64 " paused: not valid are their mean and wall-clock figures",
+                    q->paused);
     if (q->changed > 0)
         text_append(text, sizeof text,
                     ". %" PRId64 " of them resumed with other settings than those shown, which are "

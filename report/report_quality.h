@@ -14,9 +14,10 @@ struct quality {
     int64_t doubtful; /* units whose numbers are in doubt, missing ones included */
     int64_t single;   /* units without an interval, because they ran only once */
     double widest;    /* widest interval of images/s, divided by its median; NAN: there is none */
-    double apart; /* of runs: how far images/s of equal runs differ, divided by their median; NAN:
-                   * no two runs are equal */
-    int64_t runs; /* complete runs */
+    double apart;   /* of runs: how far images/s of equal runs differ, divided by their median; NAN:
+                     * no two runs are equal */
+    int64_t runs;   /* complete runs */
+    int64_t paused; /* runs that were stopped and continued by signals, or whose machine slept */
     int64_t changed; /* runs that were resumed with other settings */
 };
 

@@ -173,14 +173,18 @@ enum status environment_joins(const json_t *record, const json_t *other, bool ex
                                        "model",   "sockets", "cores",  "threads",
                                        "device",  "usable",  "quota"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys - (exact ? 0 : EXACT); i++) {
-        if (differs(member(record, keys[i]), member(other, keys[i])))
+        const json_t *a = member(record, keys[i]), *b = member(other, keys[i]);
+        /* Without a quota, a processor's record has none. */
+        bool quota = strcmp(keys[i], "quota") == 0 && member(record, "model") &&
+                     member(other, "model") && !a != !b;
+        if (quota || differs(a, b))
             return status_fail(STATUS_DATA, "it is of another program or machine: '%s' differs",
                                keys[i]);
     }
     return STATUS_OK;
 }
 
-enum status environment_joins_own(const json_t *record, bool here)
+enum status environment_joins_own(const json_t *record, bool here, bool exact)
 {
     enum status st;
     json_t *own, *host = NULL;
@@ -189,7 +193,7 @@ enum status environment_joins_own(const json_t *record, bool here)
     if (here)
         CHECK(environment_describe(&host));
     CHECK(host ? json_put(own, "host", host) : STATUS_OK);
-    st = environment_joins(record, own, false);
+    st = environment_joins(record, own, exact);
 done:
     json_decref(own);
     return st;

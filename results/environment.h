@@ -29,7 +29,7 @@ MUST_CHECK enum status environment_program(json_t *object);
  * of this program: results of both must not be joined. `exact`: nor are the device, and the cores
  * that the process may use. What one of them lacks is not compared. */
 MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other, bool exact);
-MUST_CHECK enum status environment_joins_own(const json_t *record, bool here);
+MUST_CHECK enum status environment_joins_own(const json_t *record, bool here, bool exact);
 
 /* Lists the values of a field in NVIDIA's driver's descriptions of the GPUs, such as "Model:"; ""
  * if there are none. */

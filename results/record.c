@@ -116,6 +116,19 @@ static void observe_telemetry(struct record *r)
         r->observer->telemetry(r->observer->state, row, n);
 }
 
+enum status record_lock(const char *dir, int *lock)
+{
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0)
+        return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
+    /* Waits, because ranks of a job that has just failed may own the lock until they exit. If the
+     * file system has no locks, the run starts without a lock, because two writers are rare. */
+    if (fd_lock(*lock, LOCK_WAIT_SECONDS) == 0 || errno != EWOULDBLOCK)
+        return STATUS_OK;
+    fd_close(lock);
+    return status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
+}
+
 /* Creates the folder if it is missing, and locks it until the record is closed or the process
  * ends. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
@@ -128,13 +141,8 @@ static enum status record_open(const char *dir, const struct run_info *info, str
     r->n_ranks = (int64_t)json_array_size(info->ranks);
     CHECK(path_format(r->dir, sizeof r->dir, "%s", dir));
     CHECK(dir_make(dir));
-    r->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (r->lock < 0)
-        CHECK(status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno)));
-    /* Waits, because ranks of a job that has just failed may own the lock until they exit. If the
-     * file system has no locks, the run starts without a lock, because two writers are rare. */
-    if (fd_lock(r->lock, LOCK_WAIT_SECONDS) != 0 && errno == EWOULDBLOCK)
-        CHECK(status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir));
+    r->lock = info->lock;
+    CHECK(r->lock > 0 ? STATUS_OK : record_lock(dir, &r->lock));
     r->opened_ns = r->flushed_ns = clock_ns();
     *out = r;
     return STATUS_OK;

@@ -53,7 +53,12 @@ struct run_info {
                               * has no ladder (engine/ladder.h) */
     const json_t *fusions;   /* list: the choices of FUSE_AUTO by form; NULL: there are none */
     const struct record_observer *observer; /* NULL: none. Must outlive the record */
+    int lock; /* above 0: that of record_lock, which the record takes over */
 };
+
+/* Locks the folder of a run, which a record does by itself; waits some seconds for another process
+ * that writes there. For what must be read between waiting and the record's beginning. */
+MUST_CHECK enum status record_lock(const char *dir, int *lock);
 
 /* Begins the record of a new run in `dir`, which is created if missing. STATUS_USAGE if the folder
  * already has a run, STATUS_IO if another process writes to it. Call it after the configuration and

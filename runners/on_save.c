@@ -12,6 +12,7 @@
 #include "comm/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -343,6 +344,9 @@ enum status on_save_serve(const struct on_save_config *c)
     char *log = NULL, *command = NULL;
     bool continues = true;
     enum status st;
+    /* What the command leaves behind must not hold the locks of folders that this process holds. */
+    for (int fd = 3; fd < 256; fd++)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     TRY(process_signals_open(&s.signals));
     CHECK(text_new(&log, "%s/on-save.log", c->dir));
     CHECK(make_command(c->command, &command));

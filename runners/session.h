@@ -41,6 +41,7 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
+    int claim; /* above 0: lock of `dir`, from the search for a checkpoint to the record's begin */
     /* "16 threads on 2 usable cores; give --threads 2, or fewer"; "": not oversubscribed */
     char crowd[128];
     bool stopping; /* a rank was asked to stop, and all ranks have been informed */

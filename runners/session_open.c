@@ -428,6 +428,8 @@ enum status session_close(struct session *s, enum status st)
     if (lost)
         text_print(stderr, "ampscale: warning: telemetry: %s", lost);
     atomic_store(&s->ending, NULL);
+    if (s->claim > 0)
+        fd_close(&s->claim);
     if (s->record && st != STATUS_OK && *first.message)
         record_fail(s->record, st, first.message);
     if (s->on_save) {

@@ -129,8 +129,11 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (other && dir_has(s->dir, "run.json"))
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);
+    struct run_info locked = *info;
+    locked.lock = s->claim;
+    s->claim = -1;
     if (from && !s->config->evaluate)
-        return record_resume(s->dir, info, s->state.step, s->state.epoch, &s->record);
+        return record_resume(s->dir, &locked, s->state.step, s->state.epoch, &s->record);
     if (!s->config->out || strcmp(s->dir, s->config->out) != 0)
         TRY(claim_dir(s));
     return record_create(s->dir, info, &s->record);

@@ -377,6 +377,12 @@ done:
     return st;
 }
 
+/* Whether all ranks run on this machine. */
+static bool is_here(const struct study_plan *plan)
+{
+    return plan->hosts->n == 0 && !plan->spec->launcher && !launcher_has_hosts();
+}
+
 /* Runs one attempt. Sets *done if the run is complete now. */
 static enum status attempt(struct work *w, const struct study_run *run, bool *done,
                            struct process_end *end)
@@ -386,7 +392,7 @@ static enum status attempt(struct work *w, const struct study_run *run, bool *do
     enum study_state state;
     enum status st;
     bool resume;
-    CHECK(study_store_prepare(w->store, run, &resume));
+    CHECK(study_store_prepare(w->store, run, is_here(w->store->plan), &resume));
     CHECK(study_run_path(w->store->plan, run, w->store->dir, ".log", log));
     CHECK(study_run_command(w->store->plan, run, w->options->program, w->store->dir, resume,
                             &command));
@@ -438,20 +444,14 @@ static enum status repeat_disturbed(struct work *w)
     return STATUS_OK;
 }
 
-/* Whether all ranks run on this machine. */
-static bool is_here(const struct study_plan *plan)
-{
-    return plan->hosts->n == 0 && !plan->spec->launcher && !launcher_has_hosts();
-}
-
 enum status study_run_missing(const struct study_store *store, const struct study_options *options)
 {
     struct work w = {.store = store, .options = options, .signals = {.fd = -1}};
     enum status st;
     CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
-    if (w.progress.total > 0 &&
-        environment_joins_own(json_object_get(store->first, ""), is_here(store->plan)) != STATUS_OK)
+    if (w.progress.total > 0 && environment_joins_own(json_object_get(store->first, ""),
+                                                      is_here(store->plan), false) != STATUS_OK)
         CHECK(status_fail(STATUS_USAGE,
                           "'%s' holds runs of another version, build or machine; give "
                           "another --out",

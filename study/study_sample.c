@@ -150,6 +150,8 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     take_threads(run, s);
     take_io(run, &s->io);
     s->conditions = conditions_of(run);
+    if (json_is_true(json_object_get(run->summary, "paused"))) /* its times are not valid */
+        s->conditions.disturbed = s->conditions.recorded = 1;
     s->emulated = json_is_true(run_config(run, "emulated"));
     s->injected = json_object_get(json_object_get(run->info, "config"), "inject") != NULL;
     return take_curves(run, s);

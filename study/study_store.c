@@ -135,29 +135,33 @@ bool study_store_disturbed(const struct study_store *store, const struct study_r
     bool disturbed =
         study_run_path(store->plan, run, store->dir, "/summary.json", path) == STATUS_OK &&
         json_read(path, SUMMARY_MAX_BYTES, &summary) == STATUS_OK &&
-        noise_recorded(summary, reason);
+        (noise_recorded(summary, reason) || json_is_true(json_object_get(summary, "paused")));
     json_decref(summary);
     return disturbed;
 }
 
-/* Fails if another program has begun the run. */
-static enum status check_begun(const struct study_store *store, const struct study_run *run)
+/* Fails if another program or machine has begun the run. */
+static enum status check_begun(const struct study_store *store, const struct study_run *run,
+                               bool here)
 {
+    /* The launcher of several ranks may divide the cores among them. */
+    bool alone = here && store->plan->cell[run->cell].ranks == 1;
     char path[STUDY_PATH_SIZE];
     json_t *info;
     TRY(study_run_path(store->plan, run, store->dir, "/run.json", path));
     TRY(json_read(path, SUMMARY_MAX_BYTES, &info));
-    enum status st = environment_joins_own(info, false);
+    enum status st = environment_joins_own(info, here, alone);
     json_decref(info);
-    return st != STATUS_DATA ? st
-                             : status_fail(STATUS_USAGE,
-                                           "'%s' was begun by another version or build; remove it "
-                                           "to begin it anew, or give another --out",
-                                           dirname(path));
+    return st != STATUS_DATA
+               ? st
+               : status_fail(STATUS_USAGE,
+                             "'%s' was begun by another version, build or machine; remove it "
+                             "to begin it anew, or give another --out",
+                             dirname(path));
 }
 
 enum status study_store_prepare(const struct study_store *store, const struct study_run *run,
-                                bool *resume)
+                                bool here, bool *resume)
 {
     char path[STUDY_PATH_SIZE];
     TRY(path_format(path, sizeof path, "%s/cells/%s", store->dir,
@@ -168,7 +172,7 @@ enum status study_store_prepare(const struct study_store *store, const struct st
      * run of a given number of epochs may be resumed. */
     *resume = store->plan->spec->epochs && path_exists(path);
     if (*resume)
-        return check_begun(store, run);
+        return check_begun(store, run, here);
     TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
     TRY(dir_remove(path));
     TRY(study_run_path(store->plan, run, store->dir, "", path));

@@ -44,10 +44,11 @@ MUST_CHECK enum status study_store_state(const struct study_store *store,
 /* Returns whether other work disturbed a complete run; false if its summary cannot be read. */
 bool study_store_disturbed(const struct study_store *store, const struct study_run *run);
 
-/* Prepares the folder of a run: makes its parent folder. If the run can resume from its checkpoint,
- * sets *resume and keeps the files of the earlier attempt. Otherwise removes these files. */
+/* Prepares the folder of a run: makes its parent folder. `here`: all ranks run on this machine. If
+ * the run can resume from its checkpoint, sets *resume and keeps the files of the earlier attempt.
+ * Otherwise removes these files. */
 MUST_CHECK enum status study_store_prepare(const struct study_store *store,
-                                           const struct study_run *run, bool *resume);
+                                           const struct study_run *run, bool here, bool *resume);
 
 /* Record the end of a run: remove the checkpoints of a complete run, or write why a run has failed.
  */

@@ -91,6 +91,21 @@ expect_train 0 "${few[@]}" --epochs 5 --resume base/r1/checkpoint.safetensors --
 # While a run continues, no outcome is shown.
 train_signalled KILL 9 "${few[@]}" --epochs 400 --out another --seed 3 --resume auto
 [[ ! -e another/outcome.json ]] || fail "a killed run has the outcome of the attempt before it"
+# A process that waits for the one before it continues from what that writes at its end.
+for process in 1 2; do
+    "${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out queued --resume auto >out$process 2>&1 </dev/null &
+    queued[process]=$!
+    await 30 grep -qsF -- '"epoch"' queued/epochs.jsonl
+done
+sleep 1
+kill -TERM "${queued[1]}"
+wait "${queued[1]}"
+await 30 grep -qs '^Resuming at epoch' out2
+kill -TERM "${queued[2]}"
+wait "${queued[2]}"
+stopped=$(sed -nE 's/.*stopped by SIGTERM at (epoch [0-9]+, step [0-9]+);.*/\1/p' out1)
+[[ -n $stopped ]] && grep -q "^Resuming at $stopped$" out2 || fail "a process that waited: $(tail -n 1 out1) $(grep Resuming out2)"
+
 # An exported time is that of the day, whatever pause was before a resume.
 ! command -v python3 >/dev/null || { expect 0 export changed/r1 --format prometheus -o changed.prom && python3 - <<'END' || fail "the exported time of a resumed run: $(grep timestamp changed.prom)"
 import json, re, sys

@@ -69,6 +69,11 @@ one_line "a metric that was not printed" "no line of the output matches --metric
 [[ ! -e lacks/summary.json ]] || fail "a run without its metric is complete"
 expect 5 record --metric 'loss=(bar)' --out lacks2 -- ./program
 one_line "a value that is no number" "the first group of '(bar)' is not a number"
+# Nor from its middle.
+expect 5 record --metric 'images_per_s=([0-9.]+) img/s' --out middle -- echo '2,012.5 img/s'
+one_line "a number with a comma before the group" "is not a number from 0 on in '2,012.5 img/s'"
+expect 1 record --metric 'loss=loss ([0-9]+)' --out short -- sh -c 'echo loss 3; sleep 0.3; : >short/output.log; echo loss 9; sleep 0.3'
+one_line "a log that was shortened" "cannot write 'short/output.log': another program removed or changed it"
 # A number is read whole, and output that the command may have lost to a full disk counts for nothing.
 expect 5 record --metric 'images_per_s=([0-9,.]+) img/s' --out thousands -- echo '1,980.5 img/s'
 one_line "a number with a comma" "is not a number from 0 on in '1,980.5 img/s'"

@@ -124,7 +124,7 @@ rm -r e/cells/*dp*/
 begun=$(ls -d e/cells/*/r1)
 rm "$begun/summary.json" && touch "$begun/checkpoint.safetensors"
 sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' "$begun/run.json"
-expect_error 2 "'$begun' was begun by another version or build; remove it to begin it anew, " study epochs.json --no-report --out e --only 'dummy.*r1$'
+expect_error 2 "'$begun' was begun by another version, build or machine; remove it to begin it anew, " study epochs.json --no-report --out e --only 'dummy.*r1$'
 
 # A step of several batches has all their images.
 sed 's/"--lr", "0.05"/&, "--accumulate", "3"/' study.json >several.json
