@@ -166,12 +166,23 @@ static const json_t *member(const json_t *record, const char *key)
     return of_cpu ? of_cpu : json_object_get(record, key);
 }
 
+/* Length of a device's text without ", 2 threads" at its end. */
+static size_t device_length(const char *text)
+{
+    const char *comma = strrchr(text, ','), *threads = comma ? strstr(comma, " thread") : NULL;
+    return threads ? (size_t)(comma - text) : strlen(text);
+}
+
 enum status environment_joins(const json_t *record, const json_t *other, bool exact)
 {
     enum { EXACT = 3 };
     static const char *const keys[] = {"version", "build",   "commit", "libraries",
                                        "model",   "sockets", "cores",  "threads",
                                        "device",  "usable",  "quota"};
+    const char *mine = json_text_at(record, "device"), *theirs = json_text_at(other, "device");
+    size_t n = device_length(mine);
+    if (*mine && *theirs && (device_length(theirs) != n || strncmp(mine, theirs, n) != 0))
+        return status_fail(STATUS_DATA, "it is of another device: '%s', not '%s'", theirs, mine);
     for (size_t i = 0; i < sizeof keys / sizeof *keys - (exact ? 0 : EXACT); i++) {
         const json_t *a = member(record, keys[i]), *b = member(other, keys[i]);
         /* Without a quota, a processor's record has none. */

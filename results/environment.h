@@ -25,9 +25,10 @@ const char *environment_version(void);
 /* Adds this program's "version", "build" and, where it is known, "commit" to an object. */
 MUST_CHECK enum status environment_program(json_t *object);
 
-/* Fail with STATUS_DATA if a record's program, libraries or processor are not those of `other`, or
- * of this program: results of both must not be joined. `exact`: nor are the device, and the cores
- * that the process may use. What one of them lacks is not compared. */
+/* Fail with STATUS_DATA if a record's program, libraries, processor or device are not those of
+ * `other`, or of this program (`here`: and this machine): results of both must not be joined.
+ * `exact`: nor are the device's threads, and the cores that the process may use. What one of them
+ * lacks is not compared, but for a quota of the processor. */
 MUST_CHECK enum status environment_joins(const json_t *record, const json_t *other, bool exact);
 MUST_CHECK enum status environment_joins_own(const json_t *record, bool here, bool exact);
 

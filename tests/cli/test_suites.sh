@@ -107,6 +107,9 @@ cp -r s three
 sed -i 's/"device": "[^"]*"/"device": "another"/' three/cells/nd*jpeg*/r2/run.json
 expect 5 study study.json --no-report --out three
 one_line "a study on two devices" "1 run of 'three' failed; "
+sed -i 's/"device": "[^"]*"/"device": "another"/' three/cells/*jpeg*/r?/run.json three/cells/nd*/r?/run.json # all of a cell
+expect 5 study study.json --no-report --out three
+grep -q "runs of 'three' failed; " err || fail "a study whose cells are of two devices: $(<err)"
 sed -i 's/"model": "[^"]*"/"model": "another"/' three/cells/*/r?/run.json
 expect_error 2 "'three' holds runs of another version, build or machine; give another --out" study study.json --out three --retry
 sed -i 's/"version": "[^"]*"/"version": "0.0.1"/' two/cells/*/r?/run.json
