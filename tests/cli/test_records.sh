@@ -224,6 +224,22 @@ resumed=$(sed "s/^{/{\"event\": \"resume\", \"step\": $half, /; s/\"batch_size\"
 sed -i "/\"step\":$half,/i $resumed" resumed/steps.jsonl
 expect 5 predict $nd resumed --fit --ranks 2..4
 has err "'resumed' was resumed with another 'batch_size'"
+sed -i 's/"image_size": [0-9]*/"image_size": 64/' resumed/run.json
+expect 5 predict $nd resumed --fit --ranks 2..4
+has err "'resumed' has another 'image_size' than '$nd'"
+cp -r "$nd" paused && sed -i '0,/{/s//{"paused": true,/' paused/summary.json
+expect 5 predict paused --ranks 1
+has err "'paused' was paused, so its times are not valid"
+expect 0 report paused -o paused.md --no-figures
+has paused.md '1 paused: not valid are their mean and wall-clock figures'
+# A study's points of one batch over all devices are of strong scaling.
+sed -E '/"name": "dp-fp32-resnet8-dummy-weak-2x4"/,/"batch"/s/"batch": 8/"batch": 4/' s/analysis.json >strong.json
+expect 0 predict strong.json:1 --fit --ranks 1,2,4 --ranks-per-node 4 --json
+[[ $(sed -n '/"forecast"/,/^ \]/s/^ *"batch": \([0-9]*\),.*/\1/p' out | head -n 3 | tr '\n' ' ') == "4 2 1 " ]] || fail "strong scaling: $(grep batch out)"
+# A mistyped run is no folder to be made, and no study.
+expect_error 5 "no run in 'typo': there is no such folder" plot typo
+expect_error 5 "cannot open 'typo': there is no such folder" compare s typo
+[[ ! -e typo ]] || fail "a mistyped run was made"
 # Modes of one process stay on their node, whether a study or a run was measured.
 for source in s/analysis.json s/analysis.json:1 "$nd" "$dp"; do
     expect_error 2 " is one process, and a node has " predict "$source" --network 20,1 --ranks 4,8
@@ -700,6 +716,10 @@ has out '"baseline"'
 cp out made.json
 expect 0 accept --spec ./made.json --dry-run
 expect_error 2 "are of different specs" accept --make-spec good warn
+cp -r good doubled
+expect_error 5 "'doubled' holds results of a node '" accept --make-spec good doubled
+sed -i -E 's/^( *"device": )"[^"]*"/\1"another"/; s/^( *"node": )"[^"]*"/\1"other"/' doubled/accept.json
+expect_error 5 "'doubled' was measured on 'another', others on '" accept --make-spec good doubled
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
 
 # fleet FILE RATE...: writes results of nodes n0, n1 ... with these rates; 'null' means no value.
