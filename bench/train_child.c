@@ -9,7 +9,6 @@
 #include "base/text.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,9 +172,7 @@ enum status train_work_open(struct train_work *w, const struct bench_options *o)
     TRY(dir_make(w->dir));
     if (!w->out)
         return STATUS_OK; /* the temporary folder has a lock */
-    TRY(dir_lock(w->dir, "ampscale bench", LOCK_WAIT_SECONDS, &w->lock));
-    fcntl(w->lock, F_SETFD, 0); /* trainings inherit the lock: those of a killed call end soon */
-    return STATUS_OK;
+    return dir_lock(w->dir, "ampscale bench", LOCK_WAIT_SECONDS, &w->lock);
 }
 
 enum status train_work_close(struct train_work *w, enum status st)
