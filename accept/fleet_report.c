@@ -304,8 +304,8 @@ static enum status write_list(const struct fleet *f, bool strict, const char *di
 enum status fleet_write(const struct fleet *f, bool strict, const char *dir)
 {
     static const char *const lists[] = {"good.txt", "failed.txt", "missing.txt"};
-    static const char *const old[] = {"fleet.json", "fleet.xml", "fleet.md", "fleet.html",
-                                      "good.txt"};
+    static const char *const old[] = {"fleet.json", "fleet.xml",  "fleet.md",   "fleet.html",
+                                      "good.txt",   "failed.txt", "missing.txt"};
     char path[PATH_SIZE];
     TRY(dir_make(dir));
     for (size_t i = 0; i < sizeof old / sizeof *old; i++) { /* so that no old verdict remains */
