@@ -9,6 +9,7 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -256,7 +257,12 @@ static enum status run_child(const struct train_work *w, const struct words *com
                                      .signals = &w->signals,
                                      .limit_s = limit_s,
                                      .grace_s = GRACE_SECONDS};
-    TRY(process_run(&c, end));
+    if (w->lock >= 0)
+        fcntl(w->lock, F_SETFD, 0); /* the training of a killed call holds the folder to its end */
+    enum status st = process_run(&c, end);
+    if (w->lock >= 0)
+        fcntl(w->lock, F_SETFD, FD_CLOEXEC); /* a peer, which may hang, does not */
+    TRY(st);
     return stop_check();
 }
 

@@ -86,10 +86,9 @@ static void tensorboard_flush(struct live *l, bool due)
     errno = 0;
     if (whole && fflush(l->events) == 0 && !ferror(l->events))
         return;
-    if (!whole)
-        errno = ESTALE; /* the file was removed or shortened */
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
-                                 strerror(errno ? errno : EIO));
+                                 whole ? strerror(errno ? errno : EIO)
+                                       : "another program removed or shortened it");
     (void)st; /* tensorboard_give_up prints the message */
     tensorboard_give_up(l);
 }

@@ -127,6 +127,17 @@ for change in '"schema": 1/"schema": 2' '"rates": \[/"rates": [-1, ' '^{/['; do
     cmp -s hostile resumed/throughput.json || fail "a record that is not valid ($change) was replaced"
 done
 
+# A call waits for the training of a call that was killed a moment ago, which ends after its step.
+slow=(bench throughput -a resnet18 --image-size 64 --threads 1 --rows fp32:64 --rounds 1)
+for after in 0.1 0.3; do
+    "$program" "${slow[@]}" --steps 100000 --out again >/dev/null 2>&1 &
+    await 30 test -e again/runs/fp32-64-ampscale-r1.log
+    sleep $after
+    { kill -KILL $! && wait $!; } 2>/dev/null
+    expect 0 "${slow[@]}" --steps 2 --out again
+    rm -r again
+done
+
 # After a signal the rows measured so far are printed.
 stopped TERM 1 ended --rows fp32:4 --rounds 64 --steps 50
 [[ $code == 143 ]] || fail "after SIGTERM the exit code is $code"

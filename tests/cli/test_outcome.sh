@@ -175,6 +175,7 @@ for how in "rm -r tb" "truncate -s 0 tb/streamed/*"; do
     eval "$how"
     wait $! || fail "'$how' ended the run: $(<err)"
     one_line "'$how'" "warning: cannot write 'tb/streamed/events.out.tfevents"
+    grep -q "': another program removed or shortened it" err || fail "'$how': no reason: $(<err)"
     rm -r streamed
 done
 
