@@ -344,8 +344,13 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
     if (end->late)
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
                  (long long)limit_s);
-    else if (!*end->message)
-        snprintf(end->message, sizeof end->message, "exit code %d %s", end->code, silence(log));
+    else if (end->code > 128) {
+        char last[sizeof end->message];
+        snprintf(last, sizeof last, "%s", *end->message ? end->message : silence(log));
+        snprintf(end->message, sizeof end->message, "ended by a signal (%s): %.250s",
+                 strsignal(end->code - 128), last);
+    } else if (!*end->message)
+        snprintf(end->message, sizeof end->message, "exit code %d, %s", end->code, silence(log));
     return STATUS_OK;
 }
 

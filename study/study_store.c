@@ -167,6 +167,8 @@ enum status study_store_prepare(const struct study_store *store, const struct st
     TRY(path_format(path, sizeof path, "%s/cells/%s", store->dir,
                     store->plan->cell[run->cell].name));
     TRY(dir_make(path));
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    TRY(file_remove(path)); /* its reason is not that of the attempt which begins */
     TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
     /* A run of a given number of steps is timed, so it must not be interrupted and resumed. Only a
      * run of a given number of epochs may be resumed. */
@@ -183,9 +185,7 @@ enum status study_store_complete(const struct study_store *store, const struct s
 {
     char path[STUDY_PATH_SIZE];
     TRY(study_run_path(store->plan, run, store->dir, "", path));
-    TRY(run_drop_weights(path));
-    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
-    return file_remove(path);
+    return run_drop_weights(path);
 }
 
 enum status study_store_failed(const struct study_store *store, const struct study_run *run,

@@ -46,7 +46,7 @@ bool study_store_disturbed(const struct study_store *store, const struct study_r
 
 /* Prepares the folder of a run: makes its parent folder. `here`: all ranks run on this machine. If
  * the run can resume from its checkpoint, sets *resume and keeps the files of the earlier attempt.
- * Otherwise removes these files. */
+ * Otherwise removes these files. The reason of an earlier failure is removed too. */
 MUST_CHECK enum status study_store_prepare(const struct study_store *store,
                                            const struct study_run *run, bool here, bool *resume);
 

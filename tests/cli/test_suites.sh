@@ -176,6 +176,18 @@ idle || fail "the study ended before its run had ended"
 sed -i 's/"limit_s": 60/"limit_s": 2/' study.json l/plan.json
 run "${few[@]}" --out l
 grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time limit was not enforced: $(<err)"
+# The reason of a run that fails again, here one that the kernel kills, replaces the old one. A failed
+# run is repeated at once.
+sed -i 's/"limit_s": 2/"limit_s": 60/' study.json l/plan.json
+begin "${few[@]}" --out l --retry
+for i in 1 2; do
+    rm -rf $cell
+    await 60 test -e $cell/steps.jsonl
+    pkill -KILL -P "$job" || fail "no run is running"
+done
+{ wait "$job"; } 2>/dev/null
+grep -q 'r1: .* FAILED: ended by a signal (Killed): ' err || fail "a killed run: $(<err)"
+grep -q 'ended by a signal (Killed)' $cell.failed || fail "a killed run: $(<$cell.failed)"
 
 # If data, hosts or devices are missing, no run is started, and one line names everything that is
 # missing. A script replaces ssh.
