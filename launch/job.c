@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; OWN_*: of mpirun's lines to show. */
-enum { CHECK_MS = 500, END_SECONDS = 5, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
+enum { CHECK_MS = 500, END_SECONDS = 5, START_SECONDS = 2, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
 enum { RANK_ABSENT, RANK_STARTED, RANK_ASKED };
 
 /* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
@@ -32,13 +32,16 @@ struct job {
     enum job_phase phase;
     double next_at; /* clock_s when the next phase begins; unused in PHASE_RUNNING */
     double ask_at;  /* clock_s when the ranks are next asked to stop; 0: now, or never asked */
+    bool asked;     /* the ranks have been asked to stop */
     bool banner;    /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
-    int failures;   /* number of reports of failed ranks */
+    int failures;   /* number of reports of failed ranks, without `silent` */
     int code;       /* exit code of the first report */
-    int blamed;     /* rank that the first report names in its reason, until it reports; -1: none */
-    char *rank;     /* (nproc) RANK_* */
-    int missing;    /* the first rank that has not started in time; -1: none */
-    bool stopped;   /* a rank stopped before its work was done */
+    char silent[REASON_MAX]; /* the first report, if it has no reason: the rank may have ended
+                              * because of another's failure, whose report is still to come */
+    int blamed;   /* rank that the first report names in its reason, until it reports; -1: none */
+    char *rank;   /* (nproc) RANK_* */
+    int missing;  /* the first rank that has not started in time; -1: none */
+    bool stopped; /* a rank stopped before its work was done */
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
     bool full;              /* Open MPI could not store its session files */
@@ -94,11 +97,19 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     const char *core = *r->reason ? r->reason : text;
     if (r->rank >= 0 && r->rank < j->launch->config.nproc)
         j->rank[r->rank] = r->end == REPORT_STARTED ? RANK_STARTED : RANK_ASKED;
-    if (r->end == REPORT_STARTED)
+    if (r->end == REPORT_STARTED && !memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc))
         j->ask_at = 0;
     j->stopped = j->stopped || r->end == REPORT_STOPPED;
     if (r->end >= REPORT_STARTED || r->end == REPORT_STOPPED)
         return;
+    if (j->failures == 0 && r->end == REPORT_EXITED && !*r->reason) {
+        if (!*j->silent) {
+            snprintf(j->silent, sizeof j->silent, "%.1000s", text);
+            j->code = r->code;
+        }
+        fail(j);
+        return;
+    }
     if (j->failures++ == 0) {
         j->code = r->code;
         /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
@@ -108,8 +119,10 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
                (r->rank == j->blamed && *r->reason)) {
         show(j, text, core);
     }
-    if (r->rank == j->blamed)
+    if (r->rank == j->blamed) {
+        j->code = r->end == REPORT_KILLED ? r->code : j->code;
         j->blamed = -1;
+    }
     fail(j);
 }
 
@@ -169,10 +182,15 @@ static bool read_output(struct job *j, int timeout_ms)
 }
 
 /* Asks the ranks to stop, by SIGUSR1, which mpirun forwards. But mpirun may lose it while it starts
- * the ranks: repeats it until each rank that has started has acknowledged. */
+ * the ranks, or kill with it a rank that has no handler yet: gives them START_SECONDS to start, and
+ * repeats it until each rank that has started has acknowledged. */
 static void ask_to_stop(struct job *j)
 {
+    if (j->phase != PHASE_STOPPING || clock_s() < j->ask_at ||
+        (j->asked && !memchr(j->rank, RANK_STARTED, (size_t)j->launch->config.nproc)))
+        return;
     send_all(j, SIGUSR1);
+    j->asked = true;
     j->ask_at = clock_s() + 1;
 }
 
@@ -188,7 +206,8 @@ static void take_stop(struct job *j, enum stop_action action)
                    "ampscale: %s: asking the ranks to stop within %d s; a second signal kills them "
                    "at once",
                    stop_requested(), j->launch->config.grace);
-    ask_to_stop(j);
+    bool absent = memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc);
+    j->ask_at = absent && !j->asked ? clock_s() + START_SECONDS : 0;
     enter(j, PHASE_STOPPING, j->launch->config.grace);
 }
 
@@ -237,9 +256,7 @@ static void watch(struct job *j)
         reap(j);
         if (j->running)
             take_stop(j, action);
-        if (j->phase == PHASE_STOPPING && clock_s() >= j->ask_at &&
-            memchr(j->rank, RANK_STARTED, (size_t)c->nproc))
-            ask_to_stop(j);
+        ask_to_stop(j);
         if (limited && j->phase == PHASE_RUNNING && clock_s() >= end) {
             limited = false;
             check_started(j);
@@ -303,6 +320,10 @@ static enum status job_result(struct job *j, int *exit_code)
             j->missing, l->config.nproc, l->config.start_timeout,
             l->config.hosts.n > 0 ? "that ssh reaches each host" : "the shell's limits (ulimit -a)",
             l->own_log_path);
+    if (j->failures == 0 && *j->silent) {
+        show(j, j->silent, j->silent);
+        j->failures++;
+    }
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
     if (failed && j->full)

@@ -44,7 +44,8 @@ void report_write(const struct rank_report *r, char out[REPORT_MAX])
     char end[64] = "";
     bool reason = *r->reason && (r->end == REPORT_EXITED || r->end == REPORT_ENDED);
     if (r->end == REPORT_KILLED)
-        snprintf(end, sizeof end, " %d (SIG%s)", r->code - 128, signal_name(r->code - 128));
+        snprintf(end, sizeof end, " %d (SIG%s%s)", r->code - 128, signal_name(r->code - 128),
+                 r->code - 128 == SIGBUS ? "; is /dev/shm full?" : "");
     else if (r->end < REPORT_ENDED)
         snprintf(end, sizeof end, " %d", r->code);
     snprintf(out, REPORT_MAX, "ampscale: rank %d (host %s, pid %ld) %s%s%s%s\n", r->rank, r->host,

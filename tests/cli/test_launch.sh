@@ -159,6 +159,14 @@ says "$killed"
 started 4 "echo '$alone 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$alone 4: lost rank 1" "$killed"
 started 3 "echo '$alone 3' >&2; exit 0" -- info
+# A rank that ends without a reason because another was lost does not hide it.
+started 137 "echo '$alone 1' >&2; echo '$killed' >&2; exit 9" -- info
+says "$killed"
+started 5 "echo '$alone 1' >&2; echo '$one' >&2; exit 9" -- info
+says "$one"
+started 137 "echo '$alone 1: rank 1 (host h, pid 7) was lost' >&2; echo '$killed' >&2; exit 9" -- info
+says "ampscale: rank 1 (host h, pid 7) was lost" "$killed"
+started 135 "echo 'ampscale: rank 1 (host h, pid 7) was killed by signal 7 (SIGBUS; is /dev/shm full?)' >&2; exit 9" -- info
 
 # If mpirun itself fails, its first informative lines are shown, with the path of the log that has
 # all lines.
