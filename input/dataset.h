@@ -7,7 +7,8 @@
  * Every regular file (links are followed) with an extension that ImageFolder knows is listed as an
  * image; only the decoder checks that the file really is an image. Unlike ImageFolder, dataset_open
  * ignores names that begin with a dot: they belong to temporary files of editors and file
- * managers. And it fails if a link leads nowhere that could be a class, a folder or an image. */
+ * managers. And it fails if a link leads nowhere that could be a class, a folder or an image, or if
+ * an image is no regular file, for example a FIFO. */
 #pragma once
 
 #include "base/status.h"

@@ -66,6 +66,10 @@ static enum status list_folder(const char *root, const char *path, struct words 
         mode_t kind;
         CHECK(entry_kind(full, dir, e, &kind));
         bool image = image_name_is(e->d_name);
+        if (image && kind != S_IFREG && kind != S_IFDIR && kind != S_IFLNK)
+            CHECK(status_fail(STATUS_DATA,
+                              "'%s/%s' has the name of an image, but is no regular file; remove it",
+                              full, e->d_name));
         bool missed = image || !*path || !strchr(e->d_name, '.');
         struct words *list = kind == S_IFDIR             ? folders
                              : kind == S_IFREG && image  ? images

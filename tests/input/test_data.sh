@@ -56,6 +56,14 @@ expect 5 data scan "$scratch/links"
 grep -qF "problem: links in '$scratch/links/val' that lead nowhere: 1; the first is '${image%/*}/link.jpg' -> '/nowhere/1.jpg'; " "$scratch/out" ||
     fail "a link that leads nowhere is not named: $(cat "$scratch/out")"
 rm "${image%/*}/link.jpg"
+# So is a FIFO, a device or a link to one.
+for make in mkfifo "ln -s /dev/zero"; do
+    $make "${image%/*}/odd.jpg"
+    expect 5 data scan "$scratch/links"
+    grep -qF "problem: '${image%/*}/odd.jpg' has the name of an image, but is no regular file; " "$scratch/out" ||
+        fail "an image made by '$make' is not named: $(cat "$scratch/out")"
+    rm "${image%/*}/odd.jpg"
+done
 
 # One class: a warning. It asks whether the classes are one folder deeper only if there are folders.
 expect 0 data scan "$scratch/links"
