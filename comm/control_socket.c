@@ -128,7 +128,8 @@ enum status socket_resolve(const char *address, struct addrinfo **list, bool *lo
 static int open_socket(int family)
 {
     int yes = 1, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     return fd;
 }
 
@@ -136,8 +137,9 @@ static int open_socket(int family)
 static int listen_one(const struct sockaddr *a, socklen_t size, int *error)
 {
     int yes = 1, fd = open_socket(a->sa_family);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (a->sa_family == AF_INET6)
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (fd >= 0 && a->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
     if (fd >= 0 && bind(fd, a, size) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;

@@ -231,8 +231,9 @@ static enum status check_picture(const char *draft, const char *path)
 }
 
 /* Adds a style sheet for dark displays to the SVG `path`: gnuplot draws on white paper, and the
- * sheet replaces the colours of paper, text and axes where the reader prefers dark pages. */
-static enum status svg_suit_dark(const char *path)
+ * sheet replaces the colours of paper, text and axes where the reader prefers dark pages. Escapes
+ * "]]>" in texts, which gnuplot leaves, and which is not allowed in XML. */
+static enum status svg_finish(const char *path)
 {
     static const char place[] = "<g id=\"gnuplot_canvas\">";
     char *bytes;
@@ -247,7 +248,13 @@ static enum status svg_suit_dark(const char *path)
     CHECK(atomic_file_open(&out, path));
     fwrite(bytes, 1, before, out.stream);
     fprintf(out.stream, "<style>\n%s</style>\n", (const char *)plot_dark);
-    fwrite(canvas, 1, size - before, out.stream);
+    for (const char *at = canvas, *end = bytes + size, *cut; at < end;
+         at = cut < end ? cut + 3 : end) {
+        cut = memmem(at, (size_t)(end - at), "]]>", 3);
+        cut = cut ? cut : end;
+        fwrite(at, 1, (size_t)(cut - at), out.stream);
+        fputs(cut < end ? "]]&gt;" : "", out.stream);
+    }
     st = atomic_file_publish(&out); /* the picture is renamed next */
 done:
     atomic_file_abandon(&out);
@@ -264,7 +271,7 @@ static enum status finish_picture(const struct drawing *d, const struct figure *
     TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, format));
     st = st == STATUS_OK ? check_picture(draft, path) : st;
     if (st == STATUS_OK && strcmp(format, "svg") == 0)
-        st = svg_suit_dark(draft);
+        st = svg_finish(draft);
     if (st == STATUS_OK && rename(draft, path) != 0)
         st = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
     if (st != STATUS_OK)

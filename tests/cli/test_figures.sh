@@ -24,6 +24,9 @@ for name in training_throughput training_time efficiency scaling_weak scaling_st
     grep -qxF "panel_title[1] = 'fp32, synthetic'" "q/plots/data/$name.gp" &&
         grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" || fail "$name has other panels or colours"
 done
+# A text cannot make a picture that is no XML.
+expect 0 plot r --format svg --title 'a ]]> b' --out xml
+if grep -qF ']]>' xml/loss.svg || ! grep -qF 'a ]]&gt; b' xml/loss.svg; then fail "']]>' in a title: $(grep -F ']]' xml/loss.svg)"; fi
 [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
 
 # Numbers that no run can measure, and whose sums or multiples overflow: one line names them.
