@@ -48,6 +48,8 @@ for signal in KILL:137 TERM:143; do
     expect 0 accept --spec ./spec.json --out "$signal" --resume
     [[ $(stat -c %i "$signal/checks/a.json") == "$kept" ]] || fail "a complete check was run again"
     expect_error 2 "the results in '$signal' are of a node that differs from 'other'" accept --spec ./spec.json --out "$signal" --resume --name other
+    rm "$signal/node.json" # nothing says whose results these are
+    expect_error 2 "the results in '$signal' are of a node that differs from " accept --spec ./spec.json --out "$signal" --resume
 done
 [[ -z $(find . -name 'checkpoint.safetensors') ]] || fail "the suite did not remove a checkpoint of a check that trains"
 
@@ -97,6 +99,18 @@ expect 0 study study.json --no-report --out s --retry
 rm -r "$damaged" && cp -r "${damaged%r1}r2" "$damaged" # a run that is not of the plan
 expect 5 study study.json --no-report --out s
 expect 0 study study.json --no-report --out s --retry
+# A run that was paused is measured again.
+paused=$(ls s/cells/*dummy*/r1/summary.json | head -n 1)
+sed -i '0,/{/s//{"paused": true,/' "$paused"
+expect 0 study study.json --no-report --out s --retry
+! grep -q '"paused"' "$paused" || fail "a paused run was not measured again"
+# A command of --on-save that stays behind does not hold the study's folder.
+behind=6$$.5
+sed "s|\"--lr\", \"0.05\"|&, \"--on-save\", \"setsid sleep $behind >/dev/null 2>\&1 \& sleep 0.5\"|" study.json >saves.json
+for i in 1 2; do
+    expect 0 study saves.json --no-report --out saves --only '^nd.*dummy'
+done
+pkill -f "sleep $behind" || fail "the command did not stay behind"
 # A study joins neither the runs of two builds or machines, nor the attempts of two settings.
 cp -r s two
 sed -i 's/"model": "[^"]*"/"model": "another"/' two/cells/*jpeg*/r2/run.json
@@ -179,11 +193,14 @@ grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time
 # The reason of a run that fails again, here one that the kernel kills, replaces the old one. A failed
 # run is repeated at once.
 sed -i 's/"limit_s": 2/"limit_s": 60/' study.json l/plan.json
+rm -r $cell
+killed=
+another_trains() { child=$(pgrep -P "$job") && [[ $child != "$killed" && -e $cell/steps.jsonl ]]; }
 begin "${few[@]}" --out l --retry
 for i in 1 2; do
-    rm -rf $cell
-    await 60 test -e $cell/steps.jsonl
-    pkill -KILL -P "$job" || fail "no run is running"
+    await 60 another_trains
+    kill -KILL "$child"
+    killed=$child
 done
 { wait "$job"; } 2>/dev/null
 grep -q 'r1: .* FAILED: ended by a signal (Killed): ' err || fail "a killed run: $(<err)"
