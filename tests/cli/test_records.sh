@@ -316,6 +316,14 @@ has out "config.batch_size: '32' in the first run of BASE, '64' in another"
 has x.md '^\| resnet18 \| config.batch\\_size \| 32 \| 64 \| .*\| refused \|$'
 has x.xml 'message="the runs differ in config.batch_size \(32 / 64\)'
 expect 0 compare --allow-different config.batch_size base other
+# Attempts under a quota of the processor, or with a variable that others lack, are not the same run.
+cp -r same limited
+for i in {1..9}; do
+    attempt=$(sed 's/^{/{"event": "resume", "step": 10, /; s/}}$/}, "host": {"cpu": {"quota": 0.5}}}/' limited/r$i/run.json)
+    sed -i "/\"step\":10,/i $attempt" limited/r$i/steps.jsonl
+done
+expect 5 compare base limited
+has out "host.cpu.quota: 'absent' in the first run of BASE, 'absent, then 0.5' in another"
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
 expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
@@ -602,6 +610,11 @@ expect 0 export $nd --format prometheus --run-name nightly -o named.prom
 has named.prom '^ampscale_run_finished\{run="nightly"\} 1$'
 expect 0 export $dp --format tensorboard --run-name nightly -o named
 ls named/nightly/events.out.* >/dev/null || fail "no event file of the run's name"
+[[ ! -s err ]] || fail "a first export warns: $(<err)"
+cp -r $nd last_year
+sed -i -E 's/"started_s": [0-9.]+/"started_s": 1706702400/' last_year/run.json
+expect 0 export last_year --format tensorboard --run-name nightly -o named
+one_line "an export beside another run's" "warning: 'named/nightly' has event files of another run or export, "
 expect 0 export $dp --format csv --run-name nightly -o named
 has named/steps.csv '^nightly,'
 ! command -v python3 >/dev/null || python3 - $dp <<'END' || fail "the tables have values that were not measured: $(head -n 2 named/epochs.csv)"
