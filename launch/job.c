@@ -111,7 +111,8 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
         return;
     }
     if (j->failures++ == 0) {
-        j->code = r->code;
+        if (!*j->silent || r->end != REPORT_ENDED) /* whose code is not known */
+            j->code = r->code;
         /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
         show(j, named ? r->reason : text, core);

@@ -166,6 +166,7 @@ started 5 "echo '$alone 1' >&2; echo '$one' >&2; exit 9" -- info
 says "$one"
 started 137 "echo '$alone 1: rank 1 (host h, pid 7) was lost' >&2; echo '$killed' >&2; exit 9" -- info
 says "ampscale: rank 1 (host h, pid 7) was lost" "$killed"
+started 5 "echo '$alone 5' >&2; echo 'ampscale: rank 1 (host h, pid 7) had failed before the launcher ended it: no such thing' >&2; exit 9" -- info
 started 135 "echo 'ampscale: rank 1 (host h, pid 7) was killed by signal 7 (SIGBUS; is /dev/shm full?)' >&2; exit 9" -- info
 
 # If mpirun itself fails, its first informative lines are shown, with the path of the log that has
