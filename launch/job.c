@@ -14,8 +14,15 @@
 #include <unistd.h>
 
 /* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; OWN_*: of mpirun's lines to show. */
-enum { CHECK_MS = 500, END_SECONDS = 5, START_SECONDS = 2, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
-enum { RANK_ABSENT, RANK_STARTED, RANK_ASKED };
+enum {
+    CHECK_MS = 500,
+    END_SECONDS = 5,
+    START_SECONDS = 2,
+    OWN_LINES_MAX = 16,
+    OWN_LINES_SHOWN = 4,
+    OWN_LINE_SIZE = 256
+};
+enum { RANK_ABSENT, RANK_STARTED, RANK_ASKED, RANK_ENDED };
 
 /* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
  * rank has failed, and others may still report; the job's processes have been sent SIGTERM; and
@@ -46,6 +53,7 @@ struct job {
     bool explained;         /* a line other than a report says why the job failed */
     bool full;              /* Open MPI could not store its session files */
     int own_lines;          /* number of lines in own_line */
+    int text, text_end; /* of own_line, from the first line of dashes until `silent`; -1: none */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
 
@@ -96,7 +104,9 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
 {
     const char *core = *r->reason ? r->reason : text;
     if (r->rank >= 0 && r->rank < j->launch->config.nproc)
-        j->rank[r->rank] = r->end == REPORT_STARTED ? RANK_STARTED : RANK_ASKED;
+        j->rank[r->rank] = r->end == REPORT_STARTED ? RANK_STARTED
+                           : r->end == REPORT_ASKED ? RANK_ASKED
+                                                    : RANK_ENDED;
     if (r->end == REPORT_STARTED && !memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc))
         j->ask_at = 0;
     j->stopped = j->stopped || r->end == REPORT_STOPPED;
@@ -106,6 +116,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
         if (!*j->silent) {
             snprintf(j->silent, sizeof j->silent, "%.1000s", text);
             j->code = r->code;
+            j->text_end = j->text < 0 ? -1 : j->own_lines;
         }
         fail(j);
         return;
@@ -128,8 +139,9 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
 }
 
 /* Takes a line of stderr. Logs those of mpirun itself, and stores the first OWN_LINES_MAX of them
- * that have other characters than '-' and '='. Open MPI 5 may put bytes before a rank's line: the
- * NUL at the end of its own output, and a part of the progress bar that rank 0 draws on stdout. */
+ * that have other characters than '-' and '=', and name no place in Open MPI's source. Open MPI 5
+ * may put bytes before a rank's line: the NUL at the end of its own output, and a part of the
+ * progress bar that rank 0 draws on stdout. */
 static void take_error(void *self, char *line, size_t n)
 {
     static const char mark[] = "ampscale: ", drawn[] = "\033[K";
@@ -142,7 +154,10 @@ static void take_error(void *self, char *line, size_t n)
         fputs(line, j->launch->own_log);
         line[strcspn(line, "\r\n")] = '\0';
         j->full = j->full || strstr(line, "OUT-OF-RESOURCE in file");
-        if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
+        if (j->text < 0 && strncmp(line, "-----", 5) == 0)
+            j->text = j->own_lines;
+        if (line[strspn(line, "-= ")] && !strstr(line, "ORTE_ERROR_LOG: ") &&
+            j->own_lines < OWN_LINES_MAX)
             text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
         return;
     }
@@ -212,9 +227,9 @@ static void take_stop(struct job *j, enum stop_action action)
     enter(j, PHASE_STOPPING, j->launch->config.grace);
 }
 
-static void show_own_lines(const struct job *j)
+static void show_own_lines(const struct job *j, int from, int to)
 {
-    for (int i = 0; i < j->own_lines; i++)
+    for (int i = from; i < to && i < from + OWN_LINES_SHOWN; i++)
         fprintf(stderr, "%s: %s\n", j->launch->kind != MPI_KIND_NONE ? "mpirun" : "rank 0",
                 j->own_line[i]);
 }
@@ -226,7 +241,7 @@ static void check_started(struct job *j)
     const char *absent = memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc);
     j->missing = absent ? (int)(absent - j->rank) : -1;
     if (absent) {
-        show_own_lines(j); /* before those about its end */
+        show_own_lines(j, 0, j->own_lines); /* before those about its end */
         end_job(j);
     }
 }
@@ -305,9 +320,23 @@ static enum status fail_unreported(struct job *j, int *exit_code)
     *exit_code = status_exit_code(STATUS_LIBRARY);
     if (explained && j->status != 0)
         return STATUS_OK;
-    show_own_lines(j);
+    show_own_lines(j, 0, j->own_lines);
     return status_fail(STATUS_LIBRARY, "%s failed with exit code %d; its output is in '%s'",
                        starter, WEXITSTATUS(j->status), j->launch->own_log_path);
+}
+
+/* No rank has reported a reason. If Open MPI printed a text before the first rank ended, MPI ended
+ * that rank, and the text is the reason. */
+static void show_silent(struct job *j)
+{
+    char text[REASON_MAX];
+    bool any = j->text_end > j->text;
+    j->failures++;
+    show_own_lines(j, j->text, j->text_end);
+    snprintf(text, sizeof text, "%.400s%s%.500s%s", j->silent,
+             any ? "; mpirun's output is in '" : "", any ? j->launch->own_log_path : "",
+             any ? "'" : "");
+    show(j, text, text);
 }
 
 static enum status job_result(struct job *j, int *exit_code)
@@ -321,10 +350,8 @@ static enum status job_result(struct job *j, int *exit_code)
             j->missing, l->config.nproc, l->config.start_timeout,
             l->config.hosts.n > 0 ? "that ssh reaches each host" : "the shell's limits (ulimit -a)",
             l->own_log_path);
-    if (j->failures == 0 && *j->silent) {
-        show(j, j->silent, j->silent);
-        j->failures++;
-    }
+    if (j->failures == 0 && *j->silent)
+        show_silent(j);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
     if (failed && j->full)
@@ -334,7 +361,7 @@ static enum status job_result(struct job *j, int *exit_code)
             "few file descriptors: free some space, or raise 'ulimit -n'");
     if (failed && !stop_signal() && j->failures == 0)
         return fail_unreported(j, exit_code);
-    if (j->blamed >= 0)
+    if (j->blamed >= 0 && j->blamed < l->config.nproc && j->rank[j->blamed] != RANK_ENDED)
         (void)show_unreported(j, j->blamed);
     return STATUS_OK;
 }
@@ -374,6 +401,8 @@ enum status job_run(const struct launch *l, int *exit_code)
 {
     struct job j = {.launch = l,
                     .blamed = -1,
+                    .text = -1,
+                    .text_end = -1,
                     .missing = -1,
                     .stream = {-1, -1},
                     .lines = {take_error, &j, 0, ""}};
@@ -392,7 +421,8 @@ enum status job_run(const struct launch *l, int *exit_code)
     lines_end(&j.lines);
     close(j.stream[0]);
     close(j.stream[1]);
+    st = st == STATUS_OK ? job_result(&j, exit_code) : st;
     free(j.pid);
     free(j.rank);
-    return st == STATUS_OK ? job_result(&j, exit_code) : st;
+    return st;
 }

@@ -159,6 +159,11 @@ says "$killed"
 started 4 "echo '$alone 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$alone 4: lost rank 1" "$killed"
 started 3 "echo '$alone 3' >&2; exit 0" -- info
+says "ampscale: rank 0 (host h, pid 8) exited with code 3"
+# MPI itself ended the rank: mpirun's lines say why.
+started 1 "echo 'chatter of rank 0' >&2; echo '-----' >&2; echo 'At least one pair of MPI processes are unable to reach each other' >&2; echo '$alone 1' >&2; echo later >&2; exit 1" -- info
+says "mpirun: At least one pair of MPI processes are unable to reach each other" \
+    "ampscale: rank 0 (host h, pid 8) exited with code 1; mpirun's output is in '$PWD/logs/mpirun.log'"
 # A rank that ends without a reason because another was lost does not hide it.
 started 137 "echo '$alone 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$killed"
@@ -166,6 +171,8 @@ started 5 "echo '$alone 1' >&2; echo '$one' >&2; exit 9" -- info
 says "$one"
 started 137 "echo '$alone 1: rank 1 (host h, pid 7) was lost' >&2; echo '$killed' >&2; exit 9" -- info
 says "ampscale: rank 1 (host h, pid 7) was lost" "$killed"
+started 5 "mkdir -p logs; echo '${alone/rank 0/rank 1} 5' | tee logs/rank-1.log >&2; echo '$alone 5: rank 1: no data' >&2; exit 9" -- info
+says "ampscale: rank 1: no data"
 started 5 "echo '$alone 5' >&2; echo 'ampscale: rank 1 (host h, pid 7) had failed before the launcher ended it: no such thing' >&2; exit 9" -- info
 started 135 "echo 'ampscale: rank 1 (host h, pid 7) was killed by signal 7 (SIGBUS; is /dev/shm full?)' >&2; exit 9" -- info
 
