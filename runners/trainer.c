@@ -161,13 +161,12 @@ static bool checkpoint_due(const struct session *s, const struct step_queue *q)
     return every && q->step % every == 0 && q->batch < s->train_batches;
 }
 
-/* Compares the replicas; all ranks reach the same verdict. */
+/* Compares the replicas; all ranks reach the same verdict, unless one of them cannot compare. */
 static enum status check_replicas(struct session *s, bool statistics)
 {
-    s->agreed = true;
-    TRY(engine_check_replicas(s->engine, statistics));
-    s->agreed = false;
-    return STATUS_OK;
+    enum status st = engine_check_replicas(s->engine, statistics);
+    s->agreed = st == STATUS_MISMATCH;
+    return st;
 }
 
 static bool replicas_due(const struct session *s, const struct step_queue *q)
