@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; OWN_*: of mpirun's lines to show. */
+/* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; START_SECONDS: for ranks to start before
+ * they are asked to stop; OWN_*: of mpirun's lines to show. */
 enum {
     CHECK_MS = 500,
     END_SECONDS = 5,
@@ -72,6 +73,13 @@ static void fail(struct job *j)
     enter(j, PHASE_FAILING, j->launch->kind == MPI_KIND_OPENMPI ? 10 : 1);
 }
 
+/* Whether mpirun still starts ranks. Without it, the ranks of other nodes never report here. */
+static bool is_starting(const struct job *j)
+{
+    const struct launch *l = j->launch;
+    return l->kind != MPI_KIND_NONE && memchr(j->rank, RANK_ABSENT, (size_t)l->config.nproc);
+}
+
 static void send_all(const struct job *j, int signo)
 {
     for (int i = 0; i < j->n; i++)
@@ -107,7 +115,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
         j->rank[r->rank] = r->end == REPORT_STARTED ? RANK_STARTED
                            : r->end == REPORT_ASKED ? RANK_ASKED
                                                     : RANK_ENDED;
-    if (r->end == REPORT_STARTED && !memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc))
+    if (r->end == REPORT_STARTED && !is_starting(j))
         j->ask_at = 0;
     j->stopped = j->stopped || r->end == REPORT_STOPPED;
     if (r->end >= REPORT_STARTED || r->end == REPORT_STOPPED)
@@ -116,7 +124,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
         if (!*j->silent) {
             snprintf(j->silent, sizeof j->silent, "%.1000s", text);
             j->code = r->code;
-            j->text_end = j->text < 0 ? -1 : j->own_lines;
+            j->text_end = j->text < 0 ? j->text : j->own_lines;
         }
         fail(j);
         return;
@@ -222,9 +230,9 @@ static void take_stop(struct job *j, enum stop_action action)
                    "ampscale: %s: asking the ranks to stop within %d s; a second signal kills them "
                    "at once",
                    stop_requested(), j->launch->config.grace);
-    bool absent = memchr(j->rank, RANK_ABSENT, (size_t)j->launch->config.nproc);
-    j->ask_at = absent && !j->asked ? clock_s() + START_SECONDS : 0;
-    enter(j, PHASE_STOPPING, j->launch->config.grace);
+    int grace = j->launch->config.grace, wait = grace < START_SECONDS ? grace : START_SECONDS;
+    j->ask_at = !j->asked && is_starting(j) ? clock_s() + wait : 0;
+    enter(j, PHASE_STOPPING, grace);
 }
 
 static void show_own_lines(const struct job *j, int from, int to)
@@ -330,13 +338,13 @@ static enum status fail_unreported(struct job *j, int *exit_code)
 static void show_silent(struct job *j)
 {
     char text[REASON_MAX];
-    bool any = j->text_end > j->text;
-    j->failures++;
-    show_own_lines(j, j->text, j->text_end);
-    snprintf(text, sizeof text, "%.400s%s%.500s%s", j->silent,
-             any ? "; mpirun's output is in '" : "", any ? j->launch->own_log_path : "",
-             any ? "'" : "");
+    snprintf(text, sizeof text, "%.400s", j->silent);
+    if (j->text_end > j->text) {
+        show_own_lines(j, j->text, j->text_end);
+        text_append(text, sizeof text, "; mpirun's output is in '%s'", j->launch->own_log_path);
+    }
     show(j, text, text);
+    j->failures++;
 }
 
 static enum status job_result(struct job *j, int *exit_code)

@@ -175,7 +175,7 @@ cat >slow <<'END'
 starts() { echo "ampscale: rank $1 (host h, pid 7) has started" >&2; }
 trap 'touch lost' USR1
 starts 0
-for i in {1..10}; do sleep 0.1; done
+until [[ -e asking ]]; do sleep 0.1; done
 trap 'for rank in 0 1; do echo "ampscale: rank $rank (host h, pid 7) is asked to stop" >&2; done; touch both; exit 1' USR1
 starts 1
 while :; do sleep 0.1; done
@@ -183,8 +183,9 @@ END
 chmod +x slow
 starts slow launch --mpirun ./slow --nproc 2 --grace 3600 --log-dir slow-logs -- info
 await 30 test -e slow-logs/mpirun.log
-sleep 0.1
 kill -TERM "$job"
+await 30 grep -q 'asking the ranks to stop' err
+touch asking
 ends 143
 [[ -e both && ! -e lost ]] || fail "launch does not wait for a rank to start: $(ls)"
 for moment in 0.01 0.02 0.03 0.05 0.1 0.3; do
