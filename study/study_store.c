@@ -167,18 +167,20 @@ enum status study_store_prepare(const struct study_store *store, const struct st
     TRY(path_format(path, sizeof path, "%s/cells/%s", store->dir,
                     store->plan->cell[run->cell].name));
     TRY(dir_make(path));
-    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
-    TRY(file_remove(path)); /* its reason is not that of the attempt which begins */
     TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
     /* A run of a given number of steps is timed, so it must not be interrupted and resumed. Only a
      * run of a given number of epochs may be resumed. */
     *resume = store->plan->spec->epochs && path_exists(path);
-    if (*resume)
-        return check_begun(store, run, here);
-    TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
-    TRY(dir_remove(path));
-    TRY(study_run_path(store->plan, run, store->dir, "", path));
-    return dir_remove(path);
+    if (*resume) {
+        TRY(check_begun(store, run, here));
+    } else {
+        TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
+        TRY(dir_remove(path));
+        TRY(study_run_path(store->plan, run, store->dir, "", path));
+        TRY(dir_remove(path));
+    }
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    return file_remove(path); /* its reason is not that of the attempt which begins */
 }
 
 enum status study_store_complete(const struct study_store *store, const struct study_run *run)
