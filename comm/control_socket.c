@@ -137,12 +137,13 @@ static int open_socket(int family)
 static int listen_one(const struct sockaddr *a, socklen_t size, int *error)
 {
     int yes = 1, fd = open_socket(a->sa_family);
-    if (fd >= 0)
+    if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (fd >= 0 && a->sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-    if (fd >= 0 && bind(fd, a, size) == 0 && listen(fd, SOMAXCONN) == 0)
-        return fd;
+        if (a->sa_family == AF_INET6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+        if (bind(fd, a, size) == 0 && listen(fd, SOMAXCONN) == 0)
+            return fd;
+    }
     *error = errno;
     fd_close(&fd);
     return -1;

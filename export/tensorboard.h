@@ -35,12 +35,12 @@ uint32_t tensorboard_crc(const void *bytes, size_t size);
  * distinguishes files of the same second. Bytes of `host` that are not safe in a file name become
  * '_'. */
 enum { TENSORBOARD_NAME_MAX = 160 };
+void tensorboard_name(char out[TENSORBOARD_NAME_MAX], double wall_time, const char *host,
+                      const char *suffix);
+
 /* Warns if the folder has event files of others: TensorBoard shows all files of a folder as one
  * run. `own`: name of the file to be written; its run's earlier export has the same. */
 void tensorboard_warn(const char *dir, const char *own, FILE *warnings);
-
-void tensorboard_name(char out[TENSORBOARD_NAME_MAX], double wall_time, const char *host,
-                      const char *suffix);
 
 /* Begins a file for a run that begins or resumes before global step `step`. */
 void tensorboard_begin(FILE *out, double wall_time, int64_t step);
