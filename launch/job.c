@@ -333,7 +333,7 @@ static enum status fail_unreported(struct job *j, int *exit_code)
                        starter, WEXITSTATUS(j->status), j->launch->own_log_path);
 }
 
-/* No rank has reported a reason. If Open MPI printed a text before the first rank ended, MPI ended
+/* No line has the reason. If Open MPI printed a text before the first rank ended, MPI ended
  * that rank, and the text is the reason. */
 static void show_silent(struct job *j)
 {
@@ -344,7 +344,6 @@ static void show_silent(struct job *j)
         text_append(text, sizeof text, "; mpirun's output is in '%s'", j->launch->own_log_path);
     }
     show(j, text, text);
-    j->failures++;
 }
 
 static enum status job_result(struct job *j, int *exit_code)
@@ -358,16 +357,16 @@ static enum status job_result(struct job *j, int *exit_code)
             j->missing, l->config.nproc, l->config.start_timeout,
             l->config.hosts.n > 0 ? "that ssh reaches each host" : "the shell's limits (ulimit -a)",
             l->own_log_path);
-    if (j->failures == 0 && *j->silent)
+    bool reported = j->failures > 0 || *j->silent, failed = j->status || reported || j->stopped;
+    if (j->failures == 0 && *j->silent && !j->explained)
         show_silent(j);
-    bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : stop_signal() ? 128 + stop_signal() : j->code;
     if (failed && j->full)
         text_print(
             stderr,
             "ampscale: mpirun has no space for its session files in TMPDIR or '/tmp', or too "
             "few file descriptors: free some space, or raise 'ulimit -n'");
-    if (failed && !stop_signal() && j->failures == 0)
+    if (failed && !stop_signal() && !reported)
         return fail_unreported(j, exit_code);
     if (j->blamed >= 0 && j->blamed < l->config.nproc && j->rank[j->blamed] != RANK_ENDED)
         (void)show_unreported(j, j->blamed);

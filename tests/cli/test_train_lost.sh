@@ -67,6 +67,11 @@ cp err1 err
 one_line "rank 1 of a job whose rank 0 was killed" "ampscale: rank 0 (host $(uname -n), pid "
 [[ ! -s err2 ]] || fail "rank 2 of a job whose rank 0 was killed says: $(<err2)"
 
+# No file can grow, so that no log has the reason of rank 0, which says it itself.
+(ulimit -f 0 && exec "${limited[@]}" "$program" launch --nproc 2 --comm gloo --log-dir full-logs -- \
+    train "${net[@]}" "${noise[@]}" --epochs 1 --out full 2>&1 >/dev/null </dev/null) | grep -v ' the output of each is in ' >err
+one_line "a job that cannot write" "ampscale: cannot write 'full/run.json': File too large"
+
 # disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. A
 # script selects the arguments, because Open MPI 5.0.7 crashes with mpirun's own syntax for that
 # ("... : -n 1 ..."). Ranks write their messages to a file, since a launcher of Open MPI 4 may lose
