@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,8 +72,26 @@ enum status journal_open(struct journal *j, const char *path)
     return st;
 }
 
+/* Writes the buffer, but not behind a line of which another program has left a part: the next
+ * journal_open can remove a partial line only at the end. */
+static enum status write_out(struct journal *j)
+{
+    struct stat s;
+    if (j->error)
+        return fail(j);
+    if (stat(j->path, &s) != 0 ? errno == ENOENT
+                               : s.st_size < j->size - (off_t)__fpending(j->stream)) {
+        errno = ESTALE;
+        __fpurge(j->stream);
+        return fail(j);
+    }
+    return fflush(j->stream) == 0 ? STATUS_OK : fail(j);
+}
+
 enum status journal_write(struct journal *j, const char *lines, size_t size)
 {
+    if (size > __fbufsize(j->stream) - __fpending(j->stream))
+        TRY(write_out(j));
     if (j->error || fwrite(lines, 1, size, j->stream) != size)
         return fail(j);
     j->size += (off_t)size;
@@ -94,13 +113,7 @@ enum status journal_write_json(struct journal *j, json_t *value, size_t flags)
 
 enum status journal_flush(struct journal *j, bool durable)
 {
-    struct stat s;
-    if (j->error || fflush(j->stream) != 0)
-        return fail(j);
-    if (stat(j->path, &s) != 0 ? errno == ENOENT : s.st_size < j->size) {
-        errno = ESTALE;
-        return fail(j);
-    }
+    TRY(write_out(j));
     /* EINVAL: this file system does not support fsync; the write itself has succeeded. */
     return durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL ? fail(j) : STATUS_OK;
 }

@@ -168,6 +168,14 @@ for how in removed emptied moved; do
     [[ ! -e $how/summary.json ]] || fail "a journal that is $how: there is a summary"
 done
 
+# One that is shortened within a row does so, too, and the run continues as its message says.
+"${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out short >/dev/null 2>err </dev/null &
+await 30 grep -qsF -- '"epoch":2' short/epochs.jsonl
+truncate -s -40 short/steps.jsonl
+! wait $! || fail "a shortened journal did not end the run"
+one_line "a journal that is shortened" "another program removed, moved or shortened it; then resume with --resume auto"
+expect 0 train "${net[@]}" "${few[@]}" --epochs 100000 --steps $(($(grep -c . short/steps.jsonl) + 9)) --out short --resume auto
+
 # If only the event files for TensorBoard are removed or emptied, the run says so and ends well.
 for how in "rm -r tb" "truncate -s 0 tb/streamed/*"; do
     "${limited[@]}" "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --steps 2000 --no-checkpoint --tensorboard tb --out streamed >/dev/null 2>err </dev/null &
