@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/output.h"
+#include "base/text.h"
 #include "launch/parts.h"
 
 #include <errno.h>
@@ -81,15 +82,16 @@ const char *error_of_line(const char *line)
     return error ? line + strlen(ours) : NULL;
 }
 
-/* Lines that Open MPI prints after the reason why MPI_Init failed. */
+/* Lines that Open MPI prints after the reason why MPI_Init failed, and empty or ruled lines. */
 static bool is_epilogue(const char *line)
 {
-    return strncmp(line, "***", 3) == 0 || strstr(line, "Local abort before MPI_INIT");
+    return !line[strspn(line, "-= ")] || strncmp(line, "***", 3) == 0 ||
+           strstr(line, "Local abort before MPI_INIT");
 }
 
 bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
 {
-    static const char heading[] = "# rank ";
+    static const char heading[] = "# rank ", detail[] = "--> "; /* of the line before */
     char path[PATH_MAX], *bytes = NULL, *rest, *line;
     size_t size;
     bool found = false;
@@ -101,9 +103,13 @@ bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
     while ((line = strsep(&rest, "\r\n"))) {
         const char *error = error_of_line(line);
         bool start = strncmp(line, heading, strlen(heading)) == 0;
-        if (start || (!found && *line && !is_epilogue(line)))
-            snprintf(out, REASON_MAX, "%s", start ? "" : error ? error : line);
-        found = !start && (found || error);
+        const char *text = start ? "" : error ? error : line + strspn(line, " ");
+        if (!start && (found || is_epilogue(line)))
+            continue;
+        if (strncmp(text, detail, strlen(detail)) != 0)
+            *out = '\0';
+        text_join(out, REASON_MAX, " ", "%s", text);
+        found = !start && error;
     }
     free(bytes);
     return found;

@@ -91,6 +91,11 @@ for mpirun in "${starters[@]}"; do
         echo "[vm:8] Local abort before MPI_INIT completed completed successfully, but" >&2; exit 1' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 1: no space for gds"
 
+    # The reason lies within a text that ends with a rule, if the rank cannot start a thread.
+    fails 1 'printf "%s\n" ----- "It looks like pmix_init failed:" "" "  thread_start failed" "  --> Returned value -1" ----- >&2
+        echo "*** on a NULL communicator" >&2; exit 1' 'rest 10'
+    says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 1: thread_start failed --> Returned value -1"
+
     # Rank 1 prints a warning, and another line after SIGTERM. The launcher must report neither as a
     # reason.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say terminated; exit 1" TERM; say "warning: slow"; rest 200'
