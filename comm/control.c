@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "comm/internal.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -427,14 +426,6 @@ enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 
 /* --- the communicator --- */
 
-/* A rank's intent, followed by its data; rank 0's answer, followed by the result; or a failure. All
- * ranks run the same build and have the same byte order. */
-struct message {
-    struct comm_intent intent;
-    uint32_t bytes;               /* that follow */
-    struct first_failure failure; /* of the sender, which is then the failure of all ranks */
-};
-
 struct tcp {
     struct comm base;
     double timeout_s;
@@ -443,7 +434,8 @@ struct tcp {
     struct first_failure failure; /* fails all later operations */
 };
 
-static enum status put(const struct tcp *t, int rank, const struct message *m, const void *data)
+static enum status put(const struct tcp *t, int rank, const struct control_message *m,
+                       const void *data)
 {
     TRY(socket_put(t->peer[rank], m, sizeof *m, t->timeout_s));
     return socket_put(t->peer[rank], data, m->bytes, t->timeout_s);
@@ -458,7 +450,7 @@ static void tcp_fail(struct comm *c, enum status st, const char *text)
         return;
     first_failure_keep(&own, st); /* put may replace this thread's message */
     comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
-    const struct message m = {.failure = t->failure};
+    const struct control_message m = {.magic = CONTROL_MAGIC, .failure = t->failure};
     for (int r = 0; r < c->size; r++)
         if (t->peer[r] >= 0)
             (void)!put(t, r, &m, NULL);
@@ -467,7 +459,7 @@ static void tcp_fail(struct comm *c, enum status st, const char *text)
 
 /* Receives a message, and its data of at most `size` bytes. Fails if the connection is lost or the
  * sender has failed, and keeps the failure. */
-static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct message *m,
+static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct control_message *m,
                        void *data, size_t size)
 {
     char text[COMM_TEXT_MAX];
@@ -500,7 +492,7 @@ static void take(struct tcp *t, int r, const struct comm_op *op)
 {
     const struct comm_intent own = comm_intent_of(op);
     size_t part = comm_send_bytes(&t->base, op);
-    struct message m;
+    struct control_message m;
     if (get(t, r, op, &m, t->data, DATA_MAX) != STATUS_OK)
         return;
     first_failure_keep(&t->failure, comm_intent_check(r, &m.intent, &own));
@@ -529,7 +521,7 @@ static enum status run_first(struct tcp *t, const struct comm_op *op)
                           "%s of %lld elements: the connections to rank 0 carry only control; data "
                           "between processes needs MPI, Gloo or NCCL",
                           comm_op_text(op, text), (long long)op->count);
-    struct message m = {.failure = t->failure};
+    struct control_message m = {.magic = CONTROL_MAGIC, .failure = t->failure};
     if (m.failure.status == STATUS_OK)
         m.bytes = (uint32_t)comm_recv_bytes(&t->base, op);
     for (int r = 1; r < t->base.size; r++)
@@ -540,7 +532,7 @@ static enum status run_first(struct tcp *t, const struct comm_op *op)
 static enum status tcp_run(struct comm *c, const struct comm_op *op)
 {
     struct tcp *t = (struct tcp *)c;
-    struct message m = {.intent = comm_intent_of(op)};
+    struct control_message m = {.magic = CONTROL_MAGIC, .intent = comm_intent_of(op)};
     bool root = op->kind == COMM_BROADCAST && op->root == c->rank;
     TRY(first_failure_return(&t->failure));
     if (c->rank == 0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "comm/internal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,10 @@ enum { SOCKET_ADDRESSES_MAX = 16, SOCKET_TEXT_MAX = 80 };
 MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
 MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
 MUST_CHECK enum status socket_get_plain(int fd, void *data, size_t bytes, double timeout_s);
+
+/* As socket_get, after the first `have` of the `bytes` bytes have been received by _plain. */
+MUST_CHECK enum status socket_get_rest(int fd, void *data, size_t have, size_t bytes,
+                                       double timeout_s);
 
 /* Continues the CRC-32C `crc`, of the bytes before `data`; 0: there are none. */
 unsigned socket_crc(unsigned crc, const void *data, size_t bytes);
@@ -122,6 +127,18 @@ typedef enum status control_share(void *context, void *data, size_t bytes);
  * with STATUS_LIBRARY, and the sockets are closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                                     control_share *share, void *context, int *peer);
+
+/* What ranks of a communicator of comm_open_tcp send to each other: a rank's intent, followed by
+ * its data; rank 0's answer, followed by the result; or a failure. The health thread, which takes
+ * over the sockets, can still receive a failure, and recognizes it by the magic, with which its own
+ * messages do not begin. All ranks run the same build and have the same byte order. */
+enum { CONTROL_MAGIC = 0x616d7063 /* "ampc" */ };
+struct control_message {
+    int32_t magic;
+    uint32_t bytes; /* that follow */
+    struct comm_intent intent;
+    struct first_failure failure; /* of the sender, which is then the failure of all ranks */
+};
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

@@ -66,8 +66,12 @@ unsigned socket_crc(unsigned crc, const void *data, size_t bytes)
 enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s)
 {
     unsigned crc = socket_crc(0, data, bytes);
-    TRY(move(fd, POLLOUT, (char *)data, bytes, timeout_s));
-    return move(fd, POLLOUT, (char *)&crc, sizeof crc, timeout_s);
+    enum status st = move(fd, POLLOUT, (char *)data, bytes, timeout_s);
+    if (st == STATUS_OK)
+        st = move(fd, POLLOUT, (char *)&crc, sizeof crc, timeout_s);
+    if (st != STATUS_OK) /* no later message may be taken for the rest of this one */
+        shutdown(fd, SHUT_WR);
+    return st;
 }
 
 enum status socket_get_plain(int fd, void *data, size_t bytes, double timeout_s)
@@ -77,8 +81,13 @@ enum status socket_get_plain(int fd, void *data, size_t bytes, double timeout_s)
 
 enum status socket_get(int fd, void *data, size_t bytes, double timeout_s)
 {
+    return socket_get_rest(fd, data, 0, bytes, timeout_s);
+}
+
+enum status socket_get_rest(int fd, void *data, size_t have, size_t bytes, double timeout_s)
+{
     unsigned crc;
-    TRY(socket_get_plain(fd, data, bytes, timeout_s));
+    TRY(socket_get_plain(fd, (char *)data + have, bytes - have, timeout_s));
     TRY(socket_get_plain(fd, &crc, sizeof crc, timeout_s));
     bool same = crc == socket_crc(0, data, bytes);
     return same ? STATUS_OK : status_fail(STATUS_MISMATCH, SOCKET_CHANGED);

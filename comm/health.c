@@ -5,7 +5,6 @@
  * at fault. Rank 0 prints the reason; if rank 0 is at fault, the lowest other rank does. */
 #include "base/file.h"
 #include "comm/control.h"
-#include "comm/internal.h"
 
 #include <poll.h>
 #include <stdarg.h>
@@ -132,11 +131,25 @@ static bool put(struct health *h, int r, const struct message *m)
     return h->peer[r].fd >= 0 && socket_put(h->peer[r].fd, m, sizeof *m, MESSAGE_S) == STATUS_OK;
 }
 
+/* A rank may have failed while it connected, after this rank had connected. */
 static enum status get(struct health *h, int r, struct message *m)
 {
-    enum status st = socket_get(h->peer[r].fd, m, sizeof *m, MESSAGE_S);
+    union {
+        struct message own;
+        struct control_message early;
+    } in;
+    const struct first_failure *failure = &in.early.failure;
+    int fd = h->peer[r].fd;
+    enum status st = socket_get_plain(fd, &in, sizeof in.early.magic, MESSAGE_S);
+    bool early = st == STATUS_OK && in.early.magic == CONTROL_MAGIC;
+    size_t size = early ? sizeof in.early : sizeof in.own;
+    if (st == STATUS_OK)
+        st = socket_get_rest(fd, &in, sizeof in.early.magic, size, MESSAGE_S);
     if (st != STATUS_OK)
         return status_context(st, "rank %d: the connection to rank %d failed", h->config.rank, r);
+    *m = early ? (struct message){.kind = FAILED, .st = (int32_t)failure->status} : in.own;
+    if (early)
+        snprintf(m->text, TEXT_MAX, "%.*s", TEXT_MAX - 1, failure->message);
     m->text[TEXT_MAX - 1] = '\0';
     if (m->st <= STATUS_OK || m->st > STATUS_LOST_RANK)
         m->st = STATUS_LIBRARY;
