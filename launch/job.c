@@ -53,8 +53,9 @@ struct job {
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
     bool full;              /* Open MPI could not store its session files */
-    int own_lines;          /* number of lines in own_line */
-    int text, text_end; /* of own_line, from the first line of dashes until `silent`; -1: none */
+    bool closing;           /* Open MPI has begun to say that a rank has ended */
+    int own_lines;          /* number of lines in own_line, none of them after that */
+    int text;               /* of own_line, where a text of Open MPI begins; -1: none */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
 
@@ -124,7 +125,6 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
         if (!*j->silent) {
             snprintf(j->silent, sizeof j->silent, "%.1000s", text);
             j->code = r->code;
-            j->text_end = j->text < 0 ? j->text : j->own_lines;
         }
         fail(j);
         return;
@@ -161,10 +161,13 @@ static void take_error(void *self, char *line, size_t n)
     if (strncmp(text, mark, strlen(mark)) != 0) {
         fputs(line, j->launch->own_log);
         line[strcspn(line, "\r\n")] = '\0';
-        j->full = j->full || strstr(line, "OUT-OF-RESOURCE in file");
-        if (j->text < 0 && strncmp(line, "-----", 5) == 0)
+        j->full = j->full || strstr(line, "OUT-OF-RESOURCE in file") || strstr(line, ": errno 28");
+        j->closing = j->closing || strncmp(line, "Primary job ", 12) == 0 ||
+                     strstr(line, "run detected that one or more processes exited with");
+        if (j->text < 0 &&
+            (strncmp(line, "-----", 5) == 0 || strstr(line, "*** An error occurred in MPI_Init")))
             j->text = j->own_lines;
-        if (line[strspn(line, "-= ")] && !strstr(line, "ORTE_ERROR_LOG: ") &&
+        if (line[strspn(line, "-= ")] && !strstr(line, "ORTE_ERROR_LOG: ") && !j->closing &&
             j->own_lines < OWN_LINES_MAX)
             text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
         return;
@@ -333,14 +336,15 @@ static enum status fail_unreported(struct job *j, int *exit_code)
                        starter, WEXITSTATUS(j->status), j->launch->own_log_path);
 }
 
-/* No line has the reason. If Open MPI printed a text before the first rank ended, MPI ended
- * that rank, and the text is the reason. */
+/* No line has the reason. If Open MPI has printed another text than that a rank has ended, MPI
+ * ended that rank, and the text is the reason. */
 static void show_silent(struct job *j)
 {
     char text[REASON_MAX];
     snprintf(text, sizeof text, "%.400s", j->silent);
-    if (j->text_end > j->text) {
-        show_own_lines(j, j->text, j->text_end);
+    if (j->own_lines > 0) {
+        if (!j->full) /* which is said */
+            show_own_lines(j, j->text < j->own_lines && j->text > 0 ? j->text : 0, j->own_lines);
         text_append(text, sizeof text, "; mpirun's output is in '%s'", j->launch->own_log_path);
     }
     show(j, text, text);
@@ -409,7 +413,6 @@ enum status job_run(const struct launch *l, int *exit_code)
     struct job j = {.launch = l,
                     .blamed = -1,
                     .text = -1,
-                    .text_end = -1,
                     .missing = -1,
                     .stream = {-1, -1},
                     .lines = {take_error, &j, 0, ""}};

@@ -160,10 +160,19 @@ started 4 "echo '$alone 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$alone 4: lost rank 1" "$killed"
 started 3 "echo '$alone 3' >&2; exit 0" -- info
 says "ampscale: rank 0 (host h, pid 8) exited with code 3"
-# MPI itself ended the rank: mpirun's lines say why.
-started 1 "echo 'chatter of rank 0' >&2; echo '-----' >&2; echo 'At least one pair of MPI processes are unable to reach each other' >&2; echo '$alone 1' >&2; echo later >&2; exit 1" -- info
-says "mpirun: At least one pair of MPI processes are unable to reach each other" \
-    "ampscale: rank 0 (host h, pid 8) exited with code 1; mpirun's output is in '$PWD/logs/mpirun.log'"
+# MPI itself ended the rank: mpirun's lines say why, before the report or after it, but not those that
+# say that a rank has ended.
+why="echo '-----' >&2; echo 'At least one pair of MPI processes are unable to reach each other' >&2"
+because="mpirun: At least one pair of MPI processes are unable to reach each other"
+ends="echo '-----' >&2; echo 'Primary job  terminated normally, but 1 process returned' >&2; echo 'a non-zero exit code.' >&2; exit 1"
+for both in "$why; echo '$alone 1' >&2" "echo '$alone 1' >&2; $why"; do
+    started 1 "echo 'chatter of rank 0' >&2; $both; $ends" -- info
+    says "$because" "$alone 1; mpirun's output is in '$PWD/logs/mpirun.log'"
+done
+started 1 "echo '$alone 1' >&2; $ends" -- info
+says "$alone 1"
+started 1 "echo '$alone 1' >&2; echo '[vm:7] *** An error occurred in MPI_Init_thread' >&2; $ends" -- info
+says "mpirun: [vm:7] *** An error occurred in MPI_Init_thread" "$alone 1; mpirun's output is in '$PWD/logs/mpirun.log'"
 # A rank that ends without a reason because another was lost does not hide it.
 started 137 "echo '$alone 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$killed"
