@@ -133,6 +133,7 @@ int output_end(void)
     fflush(stdout);
     for (int left = WAITS_AFTER_STOP; left > 0 && output_drain(); left -= stopped())
         poll(NULL, 0, WAIT_MS);
+    stop_take_blocked(); /* the command has ended, and reads no more signals */
     if (o->stream && o->rule != OUTPUT_DROPS && !o->error && o->kept + o->dropped > 0)
         o->error = EINTR;
     stdout = o->stream ? o->before : stdout;

@@ -38,6 +38,19 @@ static void on_signal(int signo)
     }
 }
 
+void stop_take_blocked(void)
+{
+    const struct timespec now = {0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    int signo = sigtimedwait(&set, NULL, &now);
+    if (signo > 0)
+        (void)stop_take(signo);
+}
+
 void stop_install(void)
 {
     struct sigaction a, hangup;

@@ -19,6 +19,9 @@ enum stop_action { STOP_NOTHING, STOP_ORDERLY, STOP_AT_ONCE };
 /* Notes a stop signal, and returns what it asks for. A signal handler may call it. */
 enum stop_action stop_take(int signo);
 
+/* Calls stop_take for a blocked stop signal that has arrived. */
+void stop_take_blocked(void);
+
 /* Installs handlers that call stop_take, and forgets earlier signals. Blocks SIGCONT in
  * this thread and in threads that it starts later, for stop_was_paused. */
 void stop_install(void);

@@ -91,7 +91,7 @@ reader=$!
 "$build_dir/cli/ampscale" train "${small[@]}" --epochs 100000 --out live >/dev/null 2>&1 </dev/null &
 live=$!
 await 30 steps live
-for command in "record --out recorded -- seq 10000000" "selftest --operations --every 40 -v" "watch same" "watch live"; do
+for command in "record --out recorded -- seq 10000000" "selftest --operations --every 40 -v" "watch head" "watch live"; do
     read -ra words <<<"$command"
     head -c 1000000 /dev/zero >unread 2>/dev/null & # more than a pipe holds: it is full from now on
     filler=$!
@@ -100,7 +100,9 @@ for command in "record --out recorded -- seq 10000000" "selftest --operations --
     sleep 1
     kill -TERM "$job" 2>/dev/null
     [[ $command == watch* ]] && await 10 gone || await 60 again TERM
-    wait "$job" 2>/dev/null
+    code=0
+    { wait "$job"; } 2>/dev/null || code=$?
+    ((code == 143)) || fail "$command, whose output nobody reads: the exit code is $code, not 143: $(<err)"
     kill $filler && wait $filler 2>/dev/null
     none_left "unread-${words[0]}"
 done
