@@ -36,7 +36,7 @@ done
 # A rank that fails while it connects, perhaps within a message, has changed no bit.
 for fault in recv:ENOMEM:{9..18} send:ENOBUFS:{2..9}; do
     pair_env=(LOCAL_RANK=0 "LOCAL_RANK=1 LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$fault")
-    pair run
+    pair run --comm-timeout 5
     ((code < 2)) || fail "$fault of rank 1: rank 0 exits with $code: $(cat err0 err1)"
     ! grep "changed bits" err0 err1 || fail "$fault of rank 1 is called a changed bit"
     rm -rf run
