@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "comm/internal.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/status.h"
-#include "comm/internal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -127,18 +126,6 @@ typedef enum status control_share(void *context, void *data, size_t bytes);
  * with STATUS_LIBRARY, and the sockets are closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                                     control_share *share, void *context, int *peer);
-
-/* What ranks of a communicator of comm_open_tcp send to each other: a rank's intent, followed by
- * its data; rank 0's answer, followed by the result; or a failure. The health thread, which takes
- * over the sockets, can still receive a failure, and recognizes it by the magic, with which its own
- * messages do not begin. All ranks run the same build and have the same byte order. */
-enum { CONTROL_MAGIC = 0x616d7063 /* "ampc" */ };
-struct control_message {
-    int32_t magic;
-    uint32_t bytes; /* that follow */
-    struct comm_intent intent;
-    struct first_failure failure; /* of the sender, which is then the failure of all ranks */
-};
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

@@ -5,6 +5,7 @@
  * at fault. Rank 0 prints the reason; if rank 0 is at fault, the lowest other rank does. */
 #include "base/file.h"
 #include "comm/control.h"
+#include "comm/internal.h"
 
 #include <poll.h>
 #include <stdarg.h>

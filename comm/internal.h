@@ -76,6 +76,18 @@ struct comm_intent comm_intent_of(const struct comm_op *op);
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 
+/* What ranks of a communicator of comm_open_tcp send to each other: a rank's intent, followed by
+ * its data; rank 0's answer, followed by the result; or a failure. The health thread, which takes
+ * over the sockets, can still receive a failure, and recognizes it by the magic, with which its own
+ * messages do not begin. All ranks run the same build and have the same byte order. */
+enum { CONTROL_MAGIC = 0x616d7063 /* "ampc" */ };
+struct control_message {
+    int32_t magic;
+    uint32_t bytes; /* that follow */
+    struct comm_intent intent;
+    struct first_failure failure; /* of the sender, which is then the failure of all ranks */
+};
+
 /* Stores `st` and the message in `f`, unless it has a failure. Keeps status_message(). */
 void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
