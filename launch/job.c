@@ -336,17 +336,17 @@ static enum status fail_unreported(struct job *j, int *exit_code)
                        starter, WEXITSTATUS(j->status), j->launch->own_log_path);
 }
 
-/* No line has the reason. If Open MPI has printed another text than that a rank has ended, MPI
- * ended that rank, and the text is the reason. */
+/* No line has the reason. With exit code 1, MPI may have ended the rank: the reason is then in
+ * mpirun's output, where a text of Open MPI begins with a rule. */
 static void show_silent(struct job *j)
 {
+    bool mpirun = j->launch->kind != MPI_KIND_NONE && j->code == status_exit_code(STATUS_LIBRARY);
     char text[REASON_MAX];
     snprintf(text, sizeof text, "%.400s", j->silent);
-    if (j->own_lines > 0) {
-        if (!j->full) /* which is said */
-            show_own_lines(j, j->text < j->own_lines && j->text > 0 ? j->text : 0, j->own_lines);
+    if (mpirun && j->text >= 0 && !j->full)
+        show_own_lines(j, j->text, j->own_lines);
+    if (mpirun)
         text_append(text, sizeof text, "; mpirun's output is in '%s'", j->launch->own_log_path);
-    }
     show(j, text, text);
 }
 

@@ -169,10 +169,13 @@ for both in "$why; echo '$alone 1' >&2" "echo '$alone 1' >&2; $why"; do
     started 1 "echo 'chatter of rank 0' >&2; $both; $ends" -- info
     says "$because" "$alone 1; mpirun's output is in '$PWD/logs/mpirun.log'"
 done
-started 1 "echo '$alone 1' >&2; $ends" -- info
-says "$alone 1"
+started 1 "echo '[vm:7] ORTE_ERROR_LOG: Data unpack would read past end of buffer' >&2; echo '$alone 1' >&2; $ends" -- info
+says "$alone 1; mpirun's output is in '$PWD/logs/mpirun.log'"
 started 1 "echo '$alone 1' >&2; echo '[vm:7] *** An error occurred in MPI_Init_thread' >&2; $ends" -- info
 says "mpirun: [vm:7] *** An error occurred in MPI_Init_thread" "$alone 1; mpirun's output is in '$PWD/logs/mpirun.log'"
+# A verdict has no other reason; what rank 0 has printed is none.
+started 4 "echo '[1/5] PASS' >&2; echo '$alone 4' >&2; $ends" -- info
+says "$alone 4"
 # A rank that ends without a reason because another was lost does not hide it.
 started 137 "echo '$alone 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "$killed"
