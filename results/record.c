@@ -224,7 +224,9 @@ static enum status record_continue(struct record *r, const struct run_info *info
                                    int64_t epoch)
 {
     struct run *run;
+    char file[64], lost[64];
     TRY(run_load(r->dir, &run));
+    bool strayed = run->strayed;
     r->elapsed_before = run->elapsed;
     r->attempt = run->resumes + 1;
     if (run->n_telemetry)
@@ -235,8 +237,11 @@ static enum status record_continue(struct record *r, const struct run_info *info
     run_free(run);
     if (step == 0) /* nothing of the earlier attempt is kept */
         TRY(write_info(r, info));
+    snprintf(lost, sizeof lost, "ranks-%" PRId64 ".jsonl", step);
+    if (strayed && renameat(r->lock, "ranks.jsonl", r->lock, lost) != 0)
+        return status_fail(STATUS_IO, "cannot rename '%s/ranks.jsonl': %s", r->dir,
+                           strerror(errno));
     TRY(journals_open(r));
-    char file[64];
     (void)!unlinkat(r->lock, "outcome.json", 0); /* of the earlier attempt */
     snprintf(file, sizeof file, "summary-%" PRId64 ".json", step);
     if (renameat(r->lock, "summary.json", r->lock, file) != 0 && errno != ENOENT)

@@ -85,8 +85,14 @@ static enum status row_append(struct rows *r, const json_t *object, struct run *
      * may drop rows before it. */
     char *parsed = r->row + (size_t)r->n * r->size;
     TRY(schema_parse(r->schema, object, parsed));
-    if (r->schema == &rank_schema)
-        TRY(check_rank(run, (const void *)parsed));
+    if (r->schema == &rank_schema) {
+        const struct rank_record *rank = (const void *)parsed;
+        if (rank->attempt > run->resumes) {
+            run->strayed = true;
+            return STATUS_OK;
+        }
+        TRY(check_rank(run, rank));
+    }
     double elapsed = r->elapsed ? *(const double *)(const void *)(parsed + r->elapsed) : 0;
     if (isfinite(elapsed) && elapsed > run->elapsed)
         run->elapsed = elapsed;
@@ -395,7 +401,7 @@ bool run_has_rows(const struct run *run, int64_t steps, int64_t epochs)
     bool gap = (n && s[n - 1].step - s->step != n - 1) || (m && e[m - 1].epoch - e->epoch != m - 1);
     gap = gap || (n && m && s->epoch != e->epoch) || (n && s->step > 0 && s->epoch == 0 && !other);
     int64_t ended = m ? e[m - 1].epoch + 1 : n ? s->epoch : 0;
-    return !gap && (n ? s[n - 1].step + 1 : 0) >= steps && ended >= epochs;
+    return !gap && !run->strayed && (n ? s[n - 1].step + 1 : 0) >= steps && ended >= epochs;
 }
 
 bool run_is_whole(const struct run *run)

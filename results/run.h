@@ -36,6 +36,7 @@ struct run {
                           * "step", the number of steps before the attempt; without attempts of
                           * which no step is left */
     int64_t resumes;     /* attempts after the first */
+    bool strayed;        /* rows of ranks were left out: the event of their attempt is lost */
     int64_t attempt;     /* number of the last attempt of which a step is left */
     int64_t checkpoints; /* number of checkpoints written over all attempts, as far as recorded */
     double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */
