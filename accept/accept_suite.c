@@ -125,7 +125,8 @@ static enum status accept_store_open(const struct accept_spec *spec, const char 
     TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
     TRY(dir_make(checks));
     if (dir_lock(dir, "ampscale accept", 0, &store->lock) != STATUS_OK) {
-        fprintf(stderr, "ampscale: waiting up to %d s for another 'ampscale accept' in '%s'\n",
+        fprintf(stderr,
+                "ampscale: warning: waiting up to %d s for another 'ampscale accept' in '%s'\n",
                 LOCK_WAIT_SECONDS, dir);
         TRY(dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock));
     }

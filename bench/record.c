@@ -48,14 +48,17 @@ void bench_warn(const struct bench_head *head, const struct bench_table *t)
     char text[128];
     bar_erase(t->bar);
     if (is_oversubscribed(head, text))
-        fprintf(stderr, "ampscale: %s: threads that share a core slow each other down\n", text);
+        fprintf(stderr, "ampscale: warning: %s: threads that share a core slow each other down\n",
+                text);
     if (t->disturbed)
         fprintf(stderr,
-                "ampscale: %d of %d rows were disturbed by other work: repeat on an idle machine\n",
+                "ampscale: warning: %d of %d rows were disturbed by other work: repeat on an idle "
+                "machine\n",
                 t->disturbed, t->judged);
     if (t->above)
         fprintf(stderr,
-                "ampscale: %d of %d rows are above the measured peak, so the peak was disturbed: "
+                "ampscale: warning: %d of %d rows are above the measured peak, so the peak was "
+                "disturbed: "
                 "measure it again with 'ampscale bench peak'\n",
                 t->above, t->judged);
 }

@@ -119,7 +119,7 @@ static enum status load_init(const struct session *s, struct network *net)
     TRY(weights_load(c->init, net, s->graph, c->evaluate ? NULL : &classes));
     if (classes != s->graph->classes)
         fprintf(stderr,
-                "ampscale: '%s' has %" PRId64
+                "ampscale: warning: '%s' has %" PRId64
                 " classes, but the data have %d: training starts with a new last layer\n",
                 c->init, classes, s->graph->classes);
     return STATUS_OK;

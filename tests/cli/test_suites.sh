@@ -38,7 +38,7 @@ for signal in KILL:137 TERM:143; do
     begin accept --spec ./spec.json --out "$signal"
     await 60 test -e "$signal/checks/long/r1/run/steps.jsonl"
     expect 1 accept --spec ./spec.json --out "$signal" --resume
-    [[ $(head -n 1 err) == "ampscale: waiting up to 20 s for another 'ampscale accept' in '$signal'" ]] || fail "a second suite does not say that it waits: $(<err)"
+    [[ $(head -n 1 err) == "ampscale: warning: waiting up to 20 s for another 'ampscale accept' in '$signal'" ]] || fail "a second suite does not say that it waits: $(<err)"
     [[ $(tail -n 1 err) == "ampscale: another 'ampscale accept' is using '$signal'"* ]] || fail "a second suite says: $(<err)"
     stop "${signal%:*}" "${signal#*:}"
     [[ $signal == KILL* ]] || grep -q 'interrupted by SIGTERM; --resume runs the remaining checks' err || fail "interrupted: $(<err)"

@@ -72,6 +72,19 @@ one_line "rank 1 of a job whose rank 0 was killed" "ampscale: rank 0 (host $(una
     train "${net[@]}" "${noise[@]}" --epochs 1 --out full 2>&1 >/dev/null </dev/null) | grep -v ' the output of each is in ' >err
 one_line "a job that cannot write" "ampscale: cannot write 'full/run.json': File too large"
 
+# What a rank remarks before it fails is not the reason.
+expect_train 0 "${noise[@]}" --classes 4 --dummy-train 8 --epochs 1 --out four
+expect 1 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epochs 9 --lr 1e5 --on-nan stop --init four/best.safetensors --out five
+[[ $(grep -v -e 'warning: ' -e ' the output of each is in ' err) == "ampscale: "*"training diverged at "* ]] ||
+    fail "a remark is taken for the reason: $(<err)"
+
+# With steps.jsonl, the ranks of a resumed run's attempts are lost. The run continues, more than once.
+for epochs in 1 2 3 4; do
+    ((epochs != 3)) || rm resumed/steps.jsonl
+    expect 0 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epochs $epochs --out resumed --resume auto
+    ((epochs < 3)) || grep -q "warning: the record in 'resumed' lacks rows" err || fail "resumed: no warning: $(<err)"
+done
+
 # disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. A
 # script selects the arguments, because Open MPI 5.0.7 crashes with mpirun's own syntax for that
 # ("... : -n 1 ..."). Ranks write their messages to a file, since a launcher of Open MPI 4 may lose
