@@ -427,15 +427,14 @@ enum status record_close(struct record *r)
     observe_telemetry(r);
     if (r->observer)
         r->observer->close(r->observer->state, r->finished);
-    enum status steps = journal_close(&r->steps);
-    enum status ranks = journal_close(&r->ranks);
-    enum status telemetry = journal_close(&r->telemetry);
-    enum status epochs = journal_close(&r->epochs);
+    struct first_failure first = {0};
+    first_failure_keep(&first, journal_close(&r->steps));
+    first_failure_keep(&first, journal_close(&r->ranks));
+    first_failure_keep(&first, journal_close(&r->telemetry));
+    first_failure_keep(&first, journal_close(&r->epochs));
+    if (r->finished && first.status != STATUS_OK) /* outcome.json says that the run is done */
+        record_fail(r, first.status, first.message);
     close(r->lock);
     free(r);
-    const enum status all[] = {steps, ranks, telemetry, epochs};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] != STATUS_OK)
-            return all[i];
-    return STATUS_OK;
+    return first_failure_return(&first);
 }

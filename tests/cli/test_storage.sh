@@ -40,6 +40,14 @@ for file in run.json steps.jsonl epochs.jsonl summary.json; do
     unchanged "$file" blind
 done
 
+# A journal that is lost at the very end, at the last look at it, makes the run no success.
+for ((n = 40, code = 0; n > 0 && code == 0; n--)); do
+    rm -rf late
+    interposed "stat:ENOENT:$n:late/steps.jsonl" train "${run[@]}" --epochs 1 --out late
+done
+((code == 1)) && [[ -s late/summary.json ]] || fail "a journal that is lost at the end: exit code $code: $(<err)"
+grep -q '"exit_code": 1' late/outcome.json || fail "a journal that is lost at the end: $(<late/outcome.json)"
+
 # If the checkpoints of a run are missing, --resume auto does not overwrite the other files of the
 # run.
 fresh lost
