@@ -58,8 +58,7 @@ void bench_warn(const struct bench_head *head, const struct bench_table *t)
     if (t->above)
         fprintf(stderr,
                 "ampscale: warning: %d of %d rows are above the measured peak, so the peak was "
-                "disturbed: "
-                "measure it again with 'ampscale bench peak'\n",
+                "disturbed: measure it again with 'ampscale bench peak'\n",
                 t->above, t->judged);
 }
 
