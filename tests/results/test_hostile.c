@@ -72,6 +72,7 @@ static void test_refusals(void **state)
         {STEPS, "\"top5\":50", "\"top5\":101", "'top5' is out of range"},
         {RANKS, "\"rank\":0", "\"rank\":2", "'rank' is out of range: the attempt has 2 ranks"},
         {RANKS, "\"rank\":1", "\"rank\":9007199254740992", "line 2: 'rank' is out of range"},
+        {RUN, "\"ranks\":", "\"was\":", "has 0 ranks"},
         {TELEMETRY, "\"device\":0", "\"device\":64", "'device' is out of range"},
         {TELEMETRY, "null", "null,\"throttle\":1e300", "'throttle' is out of range"},
     };
@@ -83,6 +84,21 @@ static void test_refusals(void **state)
     }
     scratch_write_text(*state, "summary.json", "null");
     expect_refused(*state, "summary.json' line 1: not valid JSON");
+}
+
+/* A row of an attempt that no event describes: the run can be continued, but not judged. */
+static void test_unknown_attempt(void **state)
+{
+    struct run *run;
+    expect_ok(run_load_whole(*state, &run));
+    assert_int_equal(run->n_ranks, 2);
+    run_free(run);
+    scratch_write_changed(*state, "ranks.jsonl", files[RANKS].text, "\"rank\":0",
+                          "\"rank\":0,\"attempt\":9007199254740992");
+    expect_ok(run_load(*state, &run));
+    assert_int_equal(run->n_ranks, 1);
+    run_free(run);
+    expect_failed(run_load_whole(*state, &run), STATUS_DATA, "lacks rows");
 }
 
 static void test_no_run(void **state)
@@ -148,9 +164,8 @@ static void test_last_one_wins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_refusals),
-        WITH_FOLDER(test_no_run),
-        WITH_FOLDER(test_hostile_files),
+        WITH_FOLDER(test_refusals),      WITH_FOLDER(test_unknown_attempt),
+        WITH_FOLDER(test_no_run),        WITH_FOLDER(test_hostile_files),
         WITH_FOLDER(test_last_one_wins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
