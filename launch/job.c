@@ -81,6 +81,14 @@ static bool is_starting(const struct job *j)
     return l->kind != MPI_KIND_NONE && memchr(j->rank, RANK_ABSENT, (size_t)l->config.nproc);
 }
 
+static bool all_ended(const struct job *j)
+{
+    for (int i = 0; i < j->launch->config.nproc; i++)
+        if (j->rank[i] != RANK_ENDED)
+            return false;
+    return true;
+}
+
 static void send_all(const struct job *j, int signo)
 {
     for (int i = 0; i < j->n; i++)
@@ -118,6 +126,8 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
                                                     : RANK_ENDED;
     if (r->end == REPORT_STARTED && !is_starting(j))
         j->ask_at = 0;
+    if (j->phase == PHASE_STOPPING && all_ended(j)) /* mpirun may hang in its own end */
+        enter(j, PHASE_ENDING, END_SECONDS);
     j->stopped = j->stopped || r->end == REPORT_STOPPED;
     if (r->end >= REPORT_STARTED || r->end == REPORT_STOPPED)
         return;

@@ -173,11 +173,12 @@ static void become(const struct spawn *c, pid_t parent)
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
+    bool own = setsid() > 0;  /* mpirun signals the supervisor's group */
     signal(SIGUSR1, SIG_IGN); /* forgets one that was for the supervisor */
     signal(SIGUSR1, SIG_DFL);
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (in >= 0 && setsid() > 0 && prctl(PR_SET_PDEATHSIG, c->death_signal) == 0 &&
-        getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(c->out, STDOUT_FILENO) >= 0 &&
+    if (own && in >= 0 && prctl(PR_SET_PDEATHSIG, c->death_signal) == 0 && getppid() == parent &&
+        dup2(in, STDIN_FILENO) >= 0 && dup2(c->out, STDOUT_FILENO) >= 0 &&
         dup2(c->err, STDERR_FILENO) >= 0 &&
         (!c->place || launcher_export(c->place, c->address) == STATUS_OK) &&
         sigprocmask(SIG_SETMASK, &none, NULL) == 0)

@@ -190,6 +190,20 @@ await 30 grep -q 'asking the ranks to stop' err
 touch asking
 ends 143
 [[ -e both && ! -e lost ]] || fail "launch does not wait for a rank to start: $(ls)"
+# All ranks have ended, and mpirun hangs: launch does not wait for the rest of --grace.
+cat >late-mpirun <<'END'
+#!/usr/bin/env bash
+[[ $1 != --version ]] || { echo "Open MPI"; exit; }
+trap 'echo "ampscale: rank 0 (host h, pid 7) was asked to stop, and exited with code 143" >&2' USR1
+trap "" TERM
+echo "ampscale: rank 0 (host h, pid 7) has started" >&2
+while :; do sleep 0.1; done
+END
+chmod +x late-mpirun
+starts late-mpirun launch --mpirun ./late-mpirun --nproc 1 --grace 3600 --log-dir late-logs -- info
+await 30 test -e late-logs/mpirun.log
+kill -TERM "$job"
+ends 143
 for moment in 0.01 0.02 0.03 0.05 0.1 0.3; do
     [[ ${4-} == mpirun ]] || break
     starts "early-$moment" launch --nproc 2 --grace 3600 -- train "${small[@]}" --epochs 100000 --out early
@@ -198,4 +212,14 @@ for moment in 0.01 0.02 0.03 0.05 0.1 0.3; do
     ends 143
     none_left "early-$moment"
 done
+# A request to the supervisors does not reach the commands that they are just starting.
+if [[ ${4-} == mpirun ]] && ! sanitized; then
+    rm -r early-logs
+    LD_PRELOAD=$build_dir/tests/interpose/libinterpose.so AMPSCALE_INTERPOSE=open:delay300:1-:/dev/null \
+        starts starting launch --nproc 2 --grace 3600 -- train "${small[@]}" --epochs 100000 --out early
+    await 30 test -e early-logs/mpirun.log
+    kill -TERM "$job"
+    ends 143
+    ! grep "was killed by" err || fail "a stop kills a command that is just starting"
+fi
 finish
