@@ -349,6 +349,9 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
     enum status st = STATUS_IO;
     for (; list && st == STATUS_IO; list = list->ai_next) {
         peer[0] = socket_connect(list, HELLO_S);
+        if (peer[0] < 0 && (errno == EMFILE || errno == ENFILE))
+            return status_fail(STATUS_LIBRARY, "%s %d cannot open a socket: %s",
+                               kinds[c->kind].noun, c->rank, strerror(errno));
         if (peer[0] >= 0 && (st = introduce(c, peer[0], end)) != STATUS_OK)
             close_all(peer, 1);
     }

@@ -45,7 +45,8 @@ MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo 
 MUST_CHECK enum status socket_listen_free(const struct sockaddr *at, int *fd,
                                           char text[SOCKET_TEXT_MAX]);
 
-/* Connects to the address `a` within timeout_s, and returns the socket; -1: it failed. */
+/* Connects to the address `a` within timeout_s, and returns the socket. -1: it failed, and errno is
+ * EMFILE or ENFILE if this process or machine has no descriptor for a socket. */
 int socket_connect(const struct addrinfo *a, double timeout_s);
 
 /* --- the secret that the ranks of a job share (control_socket.c) --- */

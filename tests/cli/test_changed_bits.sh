@@ -41,4 +41,9 @@ for fault in recv:ENOMEM:{9..18} send:ENOBUFS:{2..9}; do
     ! grep "changed bits" err0 err1 || fail "$fault of rank 1 is called a changed bit"
     rm -rf run
 done
+
+# Nor has the other rank failed if this one has no descriptor for a socket.
+pair_env=(LOCAL_RANK=0 "LOCAL_RANK=1 LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=socket:EMFILE:1-")
+pair run --comm-timeout 5
+grep -qx "ampscale: rank 1 cannot open a socket: Too many open files" err1 || fail "no descriptor for a socket: $(<err1)"
 finish
