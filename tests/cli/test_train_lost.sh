@@ -78,11 +78,19 @@ expect 1 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epoch
 [[ $(grep -v -e 'warning: ' -e ' the output of each is in ' err) == "ampscale: "*"training diverged at "* ]] ||
     fail "a remark is taken for the reason: $(<err)"
 
-# With steps.jsonl, the ranks of a resumed run's attempts are lost. The run continues, more than once.
-for epochs in 1 2 3 4; do
-    ((epochs != 3)) || rm resumed/steps.jsonl
-    expect 0 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epochs $epochs --out resumed --resume auto
-    ((epochs < 3)) || grep -q "warning: the record in 'resumed' lacks rows" err || fail "resumed: no warning: $(<err)"
+# With steps.jsonl, the ranks of a resumed run's attempts are lost. The run continues, more than once,
+# also from the same checkpoint, and keeps all rows of ranks.
+resume() { expect 0 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epochs $1 --out resumed --resume auto; }
+resume 1
+resume 2
+cp resumed/checkpoint.safetensors kept
+for epochs in 3 3 4; do
+    ((epochs == 4)) || { cp kept resumed/checkpoint.safetensors && rm resumed/steps.jsonl; }
+    resume $epochs
+    grep -q "warning: the record in 'resumed' lacks rows" err || fail "resumed: no warning: $(<err)"
+done
+for epoch in 0 1 2; do
+    (($(cat resumed/ranks*.jsonl | grep -c "\"epoch\":$epoch,\"rank\"") >= 2)) || fail "rows of ranks of epoch $epoch are lost"
 done
 
 # disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. A
