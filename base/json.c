@@ -14,6 +14,17 @@ static enum status no_memory(void)
     return status_fail(STATUS_OOM, "no memory for JSON");
 }
 
+static void *memory_or_end(size_t size)
+{
+    void *memory = malloc(size);
+    return memory ? memory : (out_of_memory(), NULL);
+}
+
+void json_memory_ends(void)
+{
+    json_set_alloc_funcs(memory_or_end, free);
+}
+
 enum status json_new(json_t **value, const char *fmt, ...)
 {
     va_list args;

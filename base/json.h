@@ -25,6 +25,10 @@
  * digits that read back as the same number: 0.1, not 0.10000000000000001. */
 #define JSON_EXACT JSON_INDENT(1)
 
+/* Makes out_of_memory() end the process where jansson lacks memory: most of its callers could only
+ * write less than they were asked for. */
+void json_memory_ends(void);
+
 /* Creates a value as jansson's json_pack does; *value is NULL after a failure. */
 MUST_CHECK enum status json_new(json_t **value, const char *fmt, ...);
 

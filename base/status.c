@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static _Thread_local char message[STATUS_MESSAGE_MAX];
 static volatile sig_atomic_t stop_signal = SIGTERM;
@@ -51,6 +52,13 @@ void first_failure_keep(struct first_failure *f, enum status st)
 enum status first_failure_return(const struct first_failure *f)
 {
     return f->status == STATUS_OK ? STATUS_OK : status_fail(f->status, "%s", f->message);
+}
+
+void out_of_memory(void)
+{
+    static const char line[] = "ampscale: out of memory\n";
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    _exit(status_exit_code(STATUS_OOM));
 }
 
 void status_signal(int signo)

@@ -3,7 +3,7 @@
  * Every function that can fail returns an `enum status`. Each thread stores the message of its last
  * failure, which status_message() returns. A message is in lower case, begins with the problem,
  * quotes the subject, and ends with a way out if there is one: "cannot open 'x.json': no such file
- * or directory". Only main() exits. */
+ * or directory". Only main() and out_of_memory() exit. */
 #pragma once
 
 #ifdef __cplusplus
@@ -52,6 +52,10 @@ void first_failure_keep(struct first_failure *f, enum status st);
 
 /* Fails with the stored status and message; returns STATUS_OK if no failure is stored. */
 MUST_CHECK enum status first_failure_return(const struct first_failure *f);
+
+/* Ends the process with a line and the exit code of STATUS_OOM. For small allocations, without
+ * which nothing can go on: of JSON, and of a network's plan. */
+__attribute__((noreturn)) void out_of_memory(void);
 
 /* Records the signal that asked this process to end; a later signal replaces it. A signal handler
  * may call it. */

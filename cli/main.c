@@ -1,5 +1,6 @@
 /* The entry point: lists the commands, and runs one. */
 #include "base/crash.h"
+#include "base/json.h"
 #include "base/output.h"
 #include "base/stop.h"
 #include "cli/cli.h"
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
         strcmp(argv[1], cmd_record.name) != 0) /* its command gets the user's environment */
         spin_limit(argv);
     crash_report();
+    json_memory_ends();
     /* The signals that the parent ignores or blocks are inherited. */
     sigprocmask(SIG_SETMASK, &(sigset_t){{0}}, NULL);
     signal(SIGCHLD, SIG_DFL);

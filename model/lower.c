@@ -20,7 +20,7 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
 {
     struct program *p = l->p;
     if (array_reserve(&p->value, p->n_values) != STATUS_OK)
-        return -1;
+        out_of_memory();
     int v = p->n_values++;
     desc.raw = false; /* set later if the operation's plan leaves the value unrounded */
     p->value[v] = (struct value){
@@ -31,15 +31,14 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
 int lower_view(struct lowering *l, struct tensor_desc desc, int of)
 {
     int v = lower_value(l, desc, of);
-    if (v >= 0)
-        l->p->value[v].desc.raw = l->p->value[of].desc.raw;
+    l->p->value[v].desc.raw = l->p->value[of].desc.raw;
     return v;
 }
 
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value)
 {
     if (value < 0)
-        return; /* lower_value was out of memory: planning reports the missing tensor */
+        return; /* the operation has no such tensor */
     d->desc.t[role] = l->p->value[value].desc;
     d->ref[role] = (struct ref){SPACE_VALUE, value};
 }

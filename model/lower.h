@@ -96,7 +96,7 @@ struct draft {
     struct ref ref[ROLE_COUNT];
 };
 
-/* Adds a value and returns its index; -1: out of memory. If storage >= 0, the value shares the
+/* Adds a value and returns its index. If storage >= 0, the value shares the
  * memory of value `storage`. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One of two ranks cannot allocate memory, at any of its allocations after the run has begun: both ranks
-# end soon, and say what the memory was for. The last argument is the step from one allocation to the
-# next that is tried.
+# A training, or one of two ranks after the run has begun, cannot allocate memory, at any of its
+# allocations: it ends soon and says so, or writes the same files as ever. The last argument is the step
+# from one allocation of the ranks to the next that is tried.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/interpose/interpose.sh"
@@ -9,6 +9,8 @@ cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 3 -a resnet8 --image-size 16 --epochs 1
     -b 4 --devices ref --threads 1 -j 1 -p 100 --check-replicas 2)
+
+lacking='^ampscale: .*([Nn]o|out of|Cannot allocate|not enough) memory'
 
 # lacks RANK N: the Nth allocation of the rank fails. The time limit of `pair` is a third of the
 # default of --comm-timeout, for which the other rank would wait.
@@ -32,9 +34,22 @@ for rank in 0 1; do
         [[ -e run ]] && ((failures == 0)) || break # without a run, the ranks may not have connected
         tried=$((tried + 1))
         ((code == 0 || code == 1)) || fail "allocation $n of rank $rank: rank 0 exits with $code: $(cat err0 err1)"
-        ((code == 0)) || grep -qE '^ampscale: .*([Nn]o memory|Cannot allocate memory)' err0 err1 ||
+        ((code == 0)) || grep -qE "$lacking" err0 err1 ||
             fail "allocation $n of rank $rank: no line says what memory is lacking: $(cat err0 err1)"
     done
     ((tried > 0)) || fail "no allocation of rank $rank after the run has begun was tried"
+done
+
+alone=("${net[@]}" --devices cpu --opt-level O1)
+AMPSCALE_INTERPOSE_COUNT=$scratch/count LD_PRELOAD=$interpose expect 0 train "${alone[@]}" --out alone
+n=$(awk '$1 == "malloc" { print $2 }' count)
+for ((; n > 0; n -= 7)); do
+    rm -rf run
+    interposed "malloc:ENOMEM:$n" run train "${alone[@]}" --out run
+    case $code in
+        0) cmp -s {alone,run}/best.safetensors && cmp -s {alone,run}/checkpoint.safetensors || fail "allocation $n: other weights" ;;
+        1) grep -qE "$lacking" err || fail "allocation $n: no line says that memory is lacking: $(<err)" ;;
+        *) fail "allocation $n: exit code $code: $(<err)" ;;
+    esac
 done
 finish
