@@ -182,7 +182,8 @@ const struct cli_command cmd_selftest = {
         "Computes known training steps and compares every value with PyTorch's; or repeats steps "
         "and compares every bit; or compares operations with the reference.\vExit status: 0 if all "
         "values agree, 1 if a case ended with an error or an operation's process crashed, 4 if "
-        "some values do not agree, 5 if the oracle file is missing or damaged, if the device or "
+        "some values do not agree or, with --operations, an operation failed for another reason "
+        "than lack of memory, 5 if the oracle file is missing or damaged, if the device or "
         "the sanitizer is missing, or if cases were left out or none could run.",
     .example = {{"Check this installation: seconds", "ampscale selftest --quick"},
                 {"Look for silent data corruption: five repeats, every bit compared",

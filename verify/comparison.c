@@ -174,7 +174,8 @@ static void report_form(struct comparison *h, int number, const struct op_case *
         printf("skip %4d %s%s: %s\n", number, c->name, form, status_message());
     } else {
         h->failed++;
-        printf("FAIL %4d %s%s: %s\n", number, c->name, form, status_message());
+        printf("%s %4d %s%s: %s\n", st == STATUS_OOM ? "OOM" : "FAIL", number, c->name, form,
+               status_message());
     }
 }
 

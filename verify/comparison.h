@@ -12,6 +12,7 @@
  * it, and for each that fails:
  *     skip NUMBER NAME: REASON
  *     FAIL NUMBER NAME: REASON
+ *     OOM NUMBER NAME: REASON     memory ran out, which says nothing about the device
  * With `steps`, also prints lines that show which case a crashed process was running:
  *     at NUMBER NAME
  *     pass NUMBER NAME */

@@ -365,6 +365,7 @@ static void add_up(struct operations_result *r)
         t->passed += k->passed;
         t->skipped += k->skipped;
         t->failed += k->failed;
+        t->oom += k->oom;
         t->findings += k->findings;
         t->late += k->late > 0;
         t->crashed += k->crashed > 0;
@@ -375,9 +376,11 @@ static void add_up(struct operations_result *r)
 static enum status operations_verdict(const struct operations *o)
 {
     const struct operations_kind *t = &o->result.total;
-    if (t->failed)
+    if (t->failed > t->oom)
         return status_fail(STATUS_MISMATCH, "operations: %d results are wrong or missing",
                            t->failed);
+    if (t->oom)
+        return status_fail(STATUS_OOM, "operations: no memory for %d results", t->oom);
     if (o->config->sanitizer && o->result.unsupported)
         return status_fail(STATUS_DATA, "--sanitizer %s: the tool does not support '%s'",
                            o->config->sanitizer, o->result.device);

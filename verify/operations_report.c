@@ -69,8 +69,9 @@ static void read_line(struct operations_result *r, struct operations_kind *k, co
         k->skipped++;
         if (!*k->skip)
             text_clean(k->skip, sizeof k->skip, why);
-    } else if (strcmp(word, "FAIL") == 0) {
+    } else if (strcmp(word, "FAIL") == 0 || strcmp(word, "OOM") == 0) {
         k->failed++;
+        k->oom += *word == 'O';
         operations_add_failure(r, k, number, why);
     }
 }

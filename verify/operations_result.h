@@ -11,6 +11,7 @@ struct operations_kind {
     bool covered; /* the device's backend has operations of the kind, and they are not fused */
     int cases;    /* number of selected cases; each case has one result per form */
     int passed, skipped, failed, findings;
+    int oom;           /* of `failed`: cases for which memory ran out */
     int late, crashed; /* number of workers ended by the time limit, and by a failure */
     int missing;       /* number of workers without a device, plus 1 if no case could run */
     double seconds;    /* of the slowest worker */

@@ -110,6 +110,16 @@ expect_error 2 "no kernels for 'mmx'" "${operations[@]}" --isa mmx
 expect_error 2 "--isa is only for the device 'cpu'" "${operations[@]}" --isa generic --devices ref
 expect_error 5 "'cpu' is not a GPU" "${operations[@]}" --sanitizer memcheck
 AMPSCALE_CUDA_MODULE=$scratch/none expect_error 5 "$scratch/none" "${operations[@]}" --devices cuda:0
+# Lack of memory says nothing about the device.
+said=
+for n in {800..2000..100}; do
+    sanitized && break
+    LD_PRELOAD=$build_dir/tests/interpose/libinterpose.so AMPSCALE_INTERPOSE=malloc:ENOMEM:$n- \
+        run "${operations[@]}" --every 400 --devices ref
+    ((code < 2)) || fail "no memory from allocation $n on: exit code $code: $(cat out err)"
+    said+=$(cat err)
+done
+sanitized || [[ $said == *"operations: no memory for"* ]] || fail "no case lacked memory"
 
 fake_gpu || finish
 # If a kernel breaks the device, the process that launched it stops at the case of that kernel, and
