@@ -54,7 +54,7 @@ void first_failure_keep(struct first_failure *f, enum status st);
 MUST_CHECK enum status first_failure_return(const struct first_failure *f);
 
 /* Ends the process with a line and the exit code of STATUS_OOM. For small allocations, without
- * which nothing can go on: of JSON, and of a network's plan. */
+ * which nothing can continue: of JSON, and of a network's plan. */
 __attribute__((noreturn)) void out_of_memory(void);
 
 /* Records the signal that asked this process to end; a later signal replaces it. A signal handler
