@@ -135,6 +135,7 @@ struct gathering {
     struct pending pending[PENDING_MAX]; /* the oldest first */
     int n;
     int refused[VERDICT_COUNT];
+    enum status st; /* of accepting */
 };
 
 /* Checks the `got` bytes of `both` that are known; `answer` gets rank 0's proof. */
@@ -200,8 +201,11 @@ static bool read_pending(struct gathering *g, int i)
 static void accept_pending(struct gathering *g, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    bool full = fd >= 0 ? g->n == PENDING_MAX : g->n > 0 && (errno == EMFILE || errno == ENFILE);
-    if (full)
+    bool full = fd >= 0 ? g->n == PENDING_MAX : errno == EMFILE || errno == ENFILE;
+    if (full && g->n == 0)
+        g->st = status_fail(STATUS_IO, "cannot accept a connection at '%s': %s", g->config->address,
+                            strerror(errno));
+    else if (full)
         end_pending(g, 0, NO_HELLO);
     if (fd < 0)
         return;
@@ -273,7 +277,7 @@ enum status rendezvous_gather(const struct rendezvous_config *c, const int *list
     while (st == STATUS_OK && g.here < c->size) {
         serve_pending(&g);
         drop_lost_nodes(&g);
-        st = check_interrupted(c);
+        st = g.st == STATUS_OK ? check_interrupted(c) : g.st;
         if (st == STATUS_OK && c->timeout_s > 0 && clock_s() >= end && g.here < c->size)
             st = fail_absent(&g);
     }
@@ -350,8 +354,8 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
     for (; list && st == STATUS_IO; list = list->ai_next) {
         peer[0] = socket_connect(list, HELLO_S);
         if (peer[0] < 0 && (errno == EMFILE || errno == ENFILE))
-            return status_fail(STATUS_LIBRARY, "%s %d cannot open a socket: %s",
-                               kinds[c->kind].noun, c->rank, strerror(errno));
+            return status_fail(STATUS_LIBRARY, "cannot open a socket to '%s': %s", c->address,
+                               strerror(errno));
         if (peer[0] >= 0 && (st = introduce(c, peer[0], end)) != STATUS_OK)
             close_all(peer, 1);
     }

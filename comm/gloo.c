@@ -113,7 +113,9 @@ static enum status exchange(struct comm *control, enum status st, struct place *
     own->st = (int32_t)st;
     if (st != STATUS_OK)
         snprintf(own->text, sizeof own->text, "%.*s", TEXT_MAX - 1, status_message());
-    TRY(comm_gather(control, own, all, sizeof *own));
+    enum status gathered = comm_gather(control, own, all, sizeof *own);
+    if (gathered != STATUS_OK) /* this rank's failure may be the reason */
+        return st == STATUS_OK ? gathered : status_fail(st, "%s", own->text);
     for (int r = 0; r < comm_size(control); r++) {
         all[r].text[TEXT_MAX - 1] = '\0';
         if (all[r].st != STATUS_OK)

@@ -45,5 +45,12 @@ done
 # Nor has the other rank failed if this one has no descriptor for a socket.
 pair_env=(LOCAL_RANK=0 "LOCAL_RANK=1 LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=socket:EMFILE:1-")
 pair run --comm-timeout 5
-grep -qx "ampscale: rank 1 cannot open a socket: Too many open files" err1 || fail "no descriptor for a socket: $(<err1)"
+grep -qE "^ampscale: cannot open a socket to '127.0.0.1:[0-9]+': Too many open files$" err1 || fail "no descriptor for a socket: $(<err1)"
+for rank in 0 1; do
+    pair_env=(LOCAL_RANK=0 LOCAL_RANK=1)
+    pair_env[rank]+=" LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=accept:EMFILE:1-"
+    pair run --comm-timeout 5
+    grep -qE "^ampscale: (rank $rank: )?cannot accept a connection at '127.0.0.1:[0-9]+': Too many open files$" err$rank ||
+        fail "rank $rank has no descriptor for a connection: $(<err$rank)"
+done
 finish
