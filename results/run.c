@@ -104,6 +104,8 @@ static enum status row_append(struct rows *r, const json_t *object, struct run *
 
 enum status rows_line(struct rows *r, const char *line, size_t size, struct run *run)
 {
+    if (size == 0) /* what `echo >FILE` leaves */
+        return STATUS_OK;
     json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     if (!object)
         return status_fail(STATUS_DATA, "not valid JSON");

@@ -167,6 +167,9 @@ static void test_resume_of_nothing(void **state)
     expect_ok(record_resume(dir, &f->info, 10, 1, &r));
     expect_ok(record_close(r));
     free(scratch_read(dir, "summary-10.json", &size));
+    scratch_write_text(dir, "steps.jsonl", "\n"); /* of `echo >steps.jsonl` */
+    expect_ok(record_resume(dir, &f->info, 10, 1, &r));
+    expect_ok(record_close(r));
     scratch_append(dir, "steps.jsonl", "rubbish\n", 8);
     assert_int_equal(record_resume(dir, &f->info, 3, 0, &r), STATUS_DATA);
     assert_non_null(strstr(status_message(), "steps.jsonl' line"));
