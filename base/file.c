@@ -175,7 +175,7 @@ bool path_exists(const char *path)
 bool path_is_dir(const char *path)
 {
     struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+    return stat(path, &s) == 0 ? S_ISDIR(s.st_mode) : errno != ENOENT && errno != ENOTDIR;
 }
 
 bool path_of_program(const char *name, char *out, size_t size)
@@ -286,8 +286,9 @@ enum status output_find(const char *path, char target[4096], bool *direct)
         bool whole = *link == '/';
         TRY(path_format(target, 4096, "%s%s%s", whole ? "" : dir, whole ? "" : "/", link));
     }
-    *direct = is_in_proc(target) || (stat(target, &s) == 0 && !S_ISREG(s.st_mode));
-    if (*path && !path_is_dir(target))
+    bool there = stat(target, &s) == 0;
+    *direct = is_in_proc(target) || (there && !S_ISREG(s.st_mode));
+    if (*path && !(there && S_ISDIR(s.st_mode)))
         return STATUS_OK;
     return status_fail(STATUS_USAGE, "'%s' is %s: give the name of a file", path,
                        *path ? "a folder" : "empty");

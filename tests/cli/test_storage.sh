@@ -85,4 +85,9 @@ mkdir mine/x.ampscale-tmp.0123456789abcde0
 expect_train 0 "${run[@]}" --out mine
 [[ $(cat mine/{results.tmp.2024,notes.tmp.7,x.tmp.0123456789abcdef,x.ampscale-tmp.2024} | grep -c mine) == 4 && -d mine/x.ampscale-tmp.0123456789abcde0 && ! -e mine/x.ampscale-tmp.0123456789abcdef ]] ||
     fail "temporary files: $(ls mine)"
+# A data set of which one call fails to look at something is not one without folders.
+for n in {1..12}; do
+    interposed "stat:EIO:$n" run data scan data
+    ! grep "no folder" out err || fail "stat $n of data scan: $(cat out err)"
+done
 finish
