@@ -96,8 +96,8 @@ struct draft {
     struct ref ref[ROLE_COUNT];
 };
 
-/* Adds a value and returns its index. If storage >= 0, the value shares the
- * memory of value `storage`. */
+/* Adds a value and returns its index. If storage >= 0, the value shares the memory of value
+ * `storage`. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
 /* Adds a view of value `of` in another shape and returns its index; -1: out of memory. If the
