@@ -283,8 +283,6 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
         device_native(l->net->dev, DTYPE_TF32)) { /* no rounding: the multiplication rounds its
                                                    * operands */
         *out = lower_value(l, narrow, value);
-        if (*out < 0)
-            return STATUS_OOM;
         l->p->value[*out].desc.raw = true;
         return STATUS_OK;
     }

@@ -100,8 +100,8 @@ struct draft {
  * `storage`. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
-/* Adds a view of value `of` in another shape and returns its index; -1: out of memory. If the
- * values of `of` are not rounded (tensor_desc.raw), the view is marked as not rounded too. */
+/* Adds a view of value `of` in another shape and returns its index. If the values of `of` are not
+ * rounded (tensor_desc.raw), the view is marked as not rounded too. */
 int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
 /* Returns `t` with values of `type`: stored in that type if the device supports it natively, else
