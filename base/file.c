@@ -157,13 +157,30 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     return st;
 }
 
-enum status path_look(const char *path, bool *exists)
+static enum status look(const char *path, mode_t *mode)
 {
-    struct stat s;
-    *exists = stat(path, &s) == 0;
-    if (*exists || errno == ENOENT || errno == ENOTDIR)
+    struct stat s = {0};
+    int code = stat(path, &s);
+    *mode = s.st_mode;
+    if (code == 0 || errno == ENOENT || errno == ENOTDIR)
         return STATUS_OK;
     return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
+}
+
+enum status path_look(const char *path, bool *exists)
+{
+    mode_t mode;
+    enum status st = look(path, &mode);
+    *exists = mode != 0;
+    return st;
+}
+
+enum status path_look_dir(const char *path, bool *exists)
+{
+    mode_t mode;
+    enum status st = look(path, &mode);
+    *exists = S_ISDIR(mode);
+    return st;
 }
 
 bool path_exists(const char *path)
@@ -175,7 +192,7 @@ bool path_exists(const char *path)
 bool path_is_dir(const char *path)
 {
     struct stat s;
-    return stat(path, &s) == 0 ? S_ISDIR(s.st_mode) : errno != ENOENT && errno != ENOTDIR;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
 bool path_of_program(const char *name, char *out, size_t size)

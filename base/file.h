@@ -39,10 +39,15 @@ MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
  * there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
+/* As path_look, for a folder. */
+MUST_CHECK enum status path_look_dir(const char *path, bool *exists);
+
 /* For a caller that opens the file next: returns false only if there is no file or folder at
  * `path`. If the check itself fails, returns true, so that the caller's open fails and gives the
  * reason. */
 bool path_exists(const char *path);
+
+/* Returns false also if the check itself fails. */
 bool path_is_dir(const char *path);
 
 /* Finds the executable file `name` in the folders of PATH, as a shell does, and writes its path to

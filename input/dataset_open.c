@@ -198,7 +198,7 @@ static enum status open_folder(struct dataset *d, const char *dir, const char *s
     if (!*exists && readlink(d->root, &target, 1) > 0)
         return status_fail(
             STATUS_DATA, "'%s' is a link that leads nowhere; mount or restore its target", d->root);
-    *exists = *exists && path_is_dir(d->root);
+    TRY(path_look_dir(d->root, exists));
     return *exists ? list_classes(d) : STATUS_OK;
 }
 

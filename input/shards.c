@@ -335,18 +335,20 @@ static enum status list_tars(const char *dir, const char *split, struct words *p
 
 enum status shards_find(const char *dir, const char *split, struct dataset *d, struct words *paths)
 {
-    bool exists;
+    bool exists, is_dir;
     char folder[4096];
     TRY(path_look(dir, &exists));
     if (!exists)
         return STATUS_OK;
-    if (!path_is_dir(dir)) {
+    TRY(path_look_dir(dir, &is_dir));
+    if (!is_dir) {
         TRY(path_format(d->root, sizeof d->root, "%s", dir));
         TRY(path_format(d->name, sizeof d->name, "%s", dir));
         return words_add(paths, "%s", dir);
     }
     TRY(path_format(folder, sizeof folder, "%s/%s", dir, split));
-    if (path_is_dir(folder)) {
+    TRY(path_look_dir(folder, &is_dir));
+    if (is_dir) {
         TRY(path_format(d->root, sizeof d->root, "%s", folder));
         TRY(path_format(d->name, sizeof d->name, "%s", folder));
         return list_tars(folder, NULL, paths);

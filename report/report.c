@@ -55,7 +55,7 @@ static enum status runs_load(const struct item *item, struct runs *runs)
     CHECK(dir_list(item->path, "", &names));
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(dir, sizeof dir, "%s/%s", item->path, names.v[i]));
-        if (run_exists(dir))
+        if (path_is_dir(dir) && run_exists(dir))
             CHECK(runs_add(runs, dir));
     }
 done:
