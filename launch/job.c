@@ -50,12 +50,13 @@ struct job {
     char *rank;   /* (nproc) RANK_* */
     int missing;  /* the first rank that has not started in time; -1: none */
     bool stopped; /* a rank stopped before its work was done */
-    char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
-    bool explained;         /* a line other than a report says why the job failed */
-    bool full;              /* Open MPI could not store its session files */
-    bool closing;           /* Open MPI has begun to say that a rank has ended */
-    int own_lines;          /* number of lines in own_line, none of them after that */
-    int text;               /* of own_line, where a text of Open MPI begins; -1: none */
+    /* the last reason shown, and the last warning; without "ampscale: " */
+    char shown[2][REASON_MAX];
+    bool explained; /* a line other than a report says why the job failed */
+    bool full;      /* Open MPI could not store its session files */
+    bool closing;   /* Open MPI has begun to say that a rank has ended */
+    int own_lines;  /* number of lines in own_line, none of them after that */
+    int text;       /* of own_line, where a text of Open MPI begins; -1: none */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
 
@@ -108,9 +109,10 @@ static void end_job(struct job *j)
 /* Shows the line `text`, unless the last one had the same reason `core`, of another rank. */
 static void show(struct job *j, const char *text, const char *core)
 {
-    if (strncmp(j->shown, core, sizeof j->shown - 1) == 0)
+    char *last = j->shown[strncmp(core, "warning: ", 9) == 0];
+    if (strncmp(last, core, REASON_MAX - 1) == 0)
         return;
-    snprintf(j->shown, sizeof j->shown, "%s", core);
+    snprintf(last, REASON_MAX, "%s", core);
     text_print(stderr, "ampscale: %s", text);
 }
 

@@ -152,6 +152,8 @@ for before in '\0' '\rEpoch: [0] [=>] 1/30\033[K'; do
 done
 started 5 "echo 'ampscale: no such thing' >&2; echo '$one' >&2; exit 77" -- info
 says "ampscale: no such thing"
+started 5 "echo 'ampscale: no such thing' >&2; echo 'ampscale: warning: beware' >&2; echo '$one' >&2; exit 77" -- info
+says "ampscale: no such thing" "ampscale: warning: beware"
 started 1 "echo '$alone 1: rank 1 (host h, pid 7) did not answer' >&2; exit 1" -- info
 says "ampscale: rank 1 (host h, pid 7) did not answer"
 started 137 "echo '$killed' >&2; exit 9" -- info
