@@ -76,6 +76,9 @@ MUST_CHECK enum status input_set_close(struct input_set *set); /* accepts a zero
  * loader uses in epoch 0 with seed 0. */
 struct rng input_rng(int64_t i);
 
+/* Returns `st`; if image i is damaged or cannot be read, with its path in the message. */
+MUST_CHECK enum status input_set_name(const struct input_set *set, int64_t i, enum status st);
+
 /* Drops the files from the page cache, as far as the system allows. */
 MUST_CHECK enum status input_set_drop(const struct input_set *set);
 

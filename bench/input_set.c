@@ -88,6 +88,14 @@ static enum status keep_view(const struct input_set *set, struct sample_reader *
     return STATUS_OK;
 }
 
+enum status input_set_name(const struct input_set *set, int64_t i, enum status st)
+{
+    if (st != STATUS_DATA && st != STATUS_IO)
+        return st;
+    return status_context(st, "cannot use the image '%s/%s'", set->data.root,
+                          dataset_path(&set->data, i));
+}
+
 static enum status learn_one(struct input_set *set, struct sample_reader *reader, uint8_t *pixels,
                              int64_t i)
 {
@@ -111,10 +119,7 @@ static enum status input_set_learn(struct input_set *set)
     uint8_t *pixels;
     enum status st = array_new(&pixels, 3 * size * size);
     for (int64_t i = 0; i < set->data.n && st == STATUS_OK; i++) {
-        st = learn_one(set, reader, pixels, i);
-        if (st == STATUS_DATA || st == STATUS_IO)
-            st = status_context(st, "cannot use the image '%s/%s'", set->data.root,
-                                dataset_path(&set->data, i));
+        st = input_set_name(set, i, learn_one(set, reader, pixels, i));
     }
     free(pixels);
     sample_reader_close(reader);
@@ -191,7 +196,8 @@ static enum status each_file(const struct input_set *set,
         enum status st =
             fd >= 0 && fstat(fd, &s) == 0
                 ? act(fd, &s, context)
-                : status_fail(STATUS_IO, "cannot open '%s': %s", path, strerror(errno));
+                : status_fail(STATUS_IO, "cannot open '%s%s%s': %s", data->shards ? "" : data->root,
+                              data->shards ? "" : "/", path, strerror(errno));
         fd_close(&fd);
         TRY(st);
     }

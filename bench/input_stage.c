@@ -75,9 +75,9 @@ static enum status take_part(void *context, int member)
 {
     struct passes *p = context;
     for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->set->data.n;) {
-        uint64_t sum, want;
+        uint64_t sum = 0, want = 0;
         TRY(stop_check());
-        TRY(work(p, &p->hand[member], i, &sum, &want));
+        TRY(input_set_name(p->set, i, work(p, &p->hand[member], i, &sum, &want)));
         if (p->checks && sum != want)
             atomic_fetch_add(&p->wrong, 1);
     }

@@ -116,4 +116,9 @@ for ask in TERM INT; do
     expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
     same_run "stalled, SIG$ask" reference "stalled-$ask"
 done
+# bench input names the image that cannot be read, in each of its passes.
+for fault in {read,stat,open}:EIO:{12,20,25,30}-:.JPEG; do
+    interposed "$fault" run bench input --data data --image-size 32 --images 8 -n 1 -b 4 --threads 1 -o input.json
+    ((code == 1)) && grep -q "'data/train/.*Input/output error" err || fail "bench input with $fault: $code, $(<err)"
+done
 finish
