@@ -100,7 +100,7 @@ struct answer {
 
 static enum status check_interrupted(const struct rendezvous_config *c)
 {
-    return c->stops_later ? STATUS_OK : c->interrupted ? c->interrupted(c->context) : stop_check();
+    return c->interrupted ? c->interrupted(c->context) : c->stops_later ? STATUS_OK : stop_check();
 }
 
 /* Sends a message without waiting: the buffer of a new connection is large enough. */
@@ -356,6 +356,8 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
         if (peer[0] < 0 && (errno == EMFILE || errno == ENFILE))
             return status_fail(STATUS_LIBRARY, "cannot open a socket to '%s': %s", c->address,
                                strerror(errno));
+        if (peer[0] < 0 && errno == ECONNREFUSED && c->listens)
+            return status_fail(STATUS_LOST_RANK, "'%s': %s", c->address, strerror(errno));
         if (peer[0] >= 0 && (st = introduce(c, peer[0], end)) != STATUS_OK)
             close_all(peer, 1);
     }
@@ -450,6 +452,14 @@ static enum status put(const struct tcp *t, int rank, const struct control_messa
 }
 
 /* Sends the failure in place of this rank's next message. A rank out of reach finds it itself. */
+static void tell(struct tcp *t)
+{
+    const struct control_message m = {.magic = CONTROL_MAGIC, .failure = t->failure};
+    for (int r = 0; r < t->base.size; r++)
+        if (t->peer[r] >= 0)
+            (void)!put(t, r, &m, NULL);
+}
+
 static void tcp_fail(struct comm *c, enum status st, const char *text)
 {
     struct tcp *t = (struct tcp *)c;
@@ -458,10 +468,7 @@ static void tcp_fail(struct comm *c, enum status st, const char *text)
         return;
     first_failure_keep(&own, st); /* put may replace this thread's message */
     comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
-    const struct control_message m = {.magic = CONTROL_MAGIC, .failure = t->failure};
-    for (int r = 0; r < c->size; r++)
-        if (t->peer[r] >= 0)
-            (void)!put(t, r, &m, NULL);
+    tell(t);
     (void)!first_failure_return(&own);
 }
 
@@ -479,10 +486,13 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
         st = status_context(st, "the connection to rank %d failed in %s", rank,
                             comm_op_text(op, text));
         tcp_fail(&t->base, st == STATUS_MISMATCH ? st : STATUS_LOST_RANK, status_message());
-    } else if (m->failure.status != STATUS_OK)
+    } else if (m->failure.status != STATUS_OK && t->failure.status == STATUS_OK) {
         comm_failure_keep(
             &t->failure, m->failure.status <= STATUS_LOST_RANK ? m->failure.status : STATUS_LIBRARY,
             "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
+        if (t->base.rank == 0)
+            tell(t); /* the others may wait for the rank that has failed */
+    }
     return first_failure_return(&t->failure);
 }
 
@@ -623,19 +633,22 @@ static enum status open_meeting(bool one_host, struct meeting *m, int *listener,
 {
     char address[SOCKET_TEXT_MAX];
     struct ifaddrs *all;
+    enum status st = STATUS_OK;
     TRY(nonce_make(m->secret.bytes));
     if (getifaddrs(&all) != 0)
         return status_fail(STATUS_IO, "cannot list this machine's addresses: %s", strerror(errno));
     for (int loopback = one_host; loopback <= 1 && *n == 0; loopback++)
         for (const struct ifaddrs *i = all; i && *n < SOCKET_ADDRESSES_MAX; i = i->ifa_next)
             if (is_wanted(i, loopback) &&
-                socket_listen_free(i->ifa_addr, &listener[*n], address) == STATUS_OK) {
+                (st = socket_listen_free(i->ifa_addr, &listener[*n], address)) == STATUS_OK) {
                 text_join(m->addresses, sizeof m->addresses, " ", "%s", address);
                 ++*n;
             }
     freeifaddrs(all);
-    return *n > 0 ? STATUS_OK
-                  : status_fail(STATUS_IO, "rank 0 cannot listen at any address of its machine");
+    if (*n > 0)
+        return STATUS_OK;
+    return st == STATUS_OK ? status_fail(STATUS_IO, "the machine of rank 0 has no address")
+                           : status_context(st, "rank 0");
 }
 
 /* Rank 0 broadcasts its result `st`. A rank fails if it or rank 0 has failed. */

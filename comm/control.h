@@ -91,8 +91,10 @@ struct rendezvous_config {
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* allows an address beyond loopback without a secret */
     bool one_host;               /* all ranks are known to be on this host */
+    bool listens;                /* rank 0 is known to listen: STATUS_LOST_RANK if refused */
     bool stops_later; /* a stop waits until all have connected, because others would wait for it */
-    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
+    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check,
+     * unless stops_later is set. */
     enum status (*interrupted)(const void *context);
     const void *context;
 };

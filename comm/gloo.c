@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,22 +107,34 @@ static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT
     return socket_listen_free((struct sockaddr *)&a, listener, address);
 }
 
-/* Sends `own` and this rank's status to all ranks. If one rank has failed, fails on all ranks. */
+/* Sends `own` and this rank's status to all ranks. If one rank has failed, fails on all ranks. The
+ * loss of another rank is only its consequence, and is the reason only if no rank gives another. */
 static enum status exchange(struct comm *control, enum status st, struct place *own,
                             struct place *all)
 {
+    if (st != STATUS_OK && st != STATUS_LOST_RANK) {
+        comm_fail(control, st, status_message());
+        return st;
+    }
     own->st = (int32_t)st;
     if (st != STATUS_OK)
         snprintf(own->text, sizeof own->text, "%.*s", TEXT_MAX - 1, status_message());
-    enum status gathered = comm_gather(control, own, all, sizeof *own);
-    if (gathered != STATUS_OK) /* this rank's failure may be the reason */
-        return st == STATUS_OK ? gathered : status_fail(st, "%s", own->text);
+    TRY(comm_gather(control, own, all, sizeof *own));
     for (int r = 0; r < comm_size(control); r++) {
         all[r].text[TEXT_MAX - 1] = '\0';
         if (all[r].st != STATUS_OK)
             return status_fail(STATUS_LIBRARY, "rank %d: %s", r, all[r].text);
     }
     return STATUS_OK;
+}
+
+/* Fails if there is a message from rank 0: while the ranks connect, it sends nothing but a failure.
+ */
+static enum status check_first(const void *context)
+{
+    const struct comm *control = context;
+    struct pollfd p = {.fd = control_socket(control, 0), .events = POLLIN};
+    return poll(&p, 1, 0) == 1 ? status_fail(STATUS_LOST_RANK, "rank 0 has failed") : STATUS_OK;
 }
 
 /* Accepts the lower ranks, then connects to each higher rank; in this order, no two ranks wait for
@@ -135,6 +148,8 @@ static enum status meet_each(struct comm *control, struct rendezvous_config c, i
     enum status st = STATUS_OK;
     TRY(array_new(&peer, comm_size(control)));
     c.job = job;
+    c.interrupted = rank > 0 ? check_first : NULL;
+    c.context = control;
     for (int to = rank > 0 ? rank : 1; to < comm_size(control) && st == STATUS_OK; to++) {
         snprintf(job, sizeof job, "%s, rank %d", all[0].text, to);
         c.address = all[to].text;
@@ -166,8 +181,11 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
 {
     struct secret secret;
     /* The rendezvous of the job has already refused a missing secret where one is needed. */
-    const struct rendezvous_config c = {
-        .timeout_s = config->timeout_s, .secret = &secret, .insecure = true, .stops_later = true};
+    const struct rendezvous_config c = {.timeout_s = config->timeout_s,
+                                        .secret = &secret,
+                                        .insecure = true,
+                                        .listens = true,
+                                        .stops_later = true};
     struct place own = {0}, *all;
     int listener = -1;
     TRY(array_new(&all, config->size));
@@ -178,6 +196,8 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
     st = exchange(control, st, &own, all);
     if (st == STATUS_OK) {
         st = meet_each(control, c, listener, all, socket);
+        if (st != STATUS_OK)
+            fd_close(&listener); /* so that rank 0 does not wait for this rank */
         st = exchange(control, st, &own, all);
     }
     fd_close(&listener);

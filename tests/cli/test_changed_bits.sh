@@ -30,7 +30,7 @@ changes() {
 
 for rank in 0 1; do
     for call in 1 2 5 13 34; do changes recv-gloo $rank $call; done
-    for call in 4 16; do changes recv $rank $call; done
+    for call in 4 8 16; do changes recv $rank $call; done
 done
 
 # A rank that fails while it connects, perhaps within a message, has changed no bit.
@@ -53,4 +53,6 @@ for rank in 0 1; do
     grep -qE "^ampscale: (rank $rank: )?cannot accept a connection at '127.0.0.1:[0-9]+': Too many open files$" err$rank ||
         fail "rank $rank has no descriptor for a connection: $(<err$rank)"
 done
+# Of the Gloo connections, rank 0 accepts none: it tells rank 1's reason.
+grep -qE "^ampscale: rank 1: cannot accept a connection at .*: Too many open files$" err0 || fail "rank 0 gives another reason: $(<err0)"
 finish
