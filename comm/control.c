@@ -452,7 +452,7 @@ static enum status put(const struct tcp *t, int rank, const struct control_messa
 }
 
 /* Sends the failure in place of this rank's next message. A rank out of reach finds it itself. */
-static void tell(struct tcp *t)
+static void send_failure(struct tcp *t)
 {
     const struct control_message m = {.magic = CONTROL_MAGIC, .failure = t->failure};
     for (int r = 0; r < t->base.size; r++)
@@ -468,7 +468,7 @@ static void tcp_fail(struct comm *c, enum status st, const char *text)
         return;
     first_failure_keep(&own, st); /* put may replace this thread's message */
     comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
-    tell(t);
+    send_failure(t);
     (void)!first_failure_return(&own);
 }
 
@@ -491,7 +491,7 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
             &t->failure, m->failure.status <= STATUS_LOST_RANK ? m->failure.status : STATUS_LIBRARY,
             "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
         if (t->base.rank == 0)
-            tell(t); /* the others may wait for the rank that has failed */
+            send_failure(t); /* the others may wait for the rank that has failed */
     }
     return first_failure_return(&t->failure);
 }

@@ -53,6 +53,6 @@ for rank in 0 1; do
     grep -qE "^ampscale: (rank $rank: )?cannot accept a connection at '127.0.0.1:[0-9]+': Too many open files$" err$rank ||
         fail "rank $rank has no descriptor for a connection: $(<err$rank)"
 done
-# Of the Gloo connections, rank 0 accepts none: it tells rank 1's reason.
+# Of the Gloo connections, rank 0 accepts none: it gives rank 1's reason.
 grep -qE "^ampscale: rank 1: cannot accept a connection at .*: Too many open files$" err0 || fail "rank 0 gives another reason: $(<err0)"
 finish
