@@ -62,8 +62,8 @@ void figure_set_text(FILE *vars, const char *name, const char *text)
     char clean[512];
     text_clean(clean, sizeof clean, text);
     fprintf(vars, "%s = '", name);
-    for (const char *c = clean; *c; c++)
-        fputs((char[3]){*c, *c == '\'' ? '\'' : '\0'}, vars);
+    for (const char *c = clean; *c; c++) /* gnuplot does not read '' in all places as a quote */
+        fputs(*c == '\'' ? "'.\"'\".'" : (char[2]){*c}, vars);
     fputs("'\n", vars);
 }
 
