@@ -112,10 +112,8 @@ static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT
 static enum status exchange(struct comm *control, enum status st, struct place *own,
                             struct place *all)
 {
-    if (st != STATUS_OK && st != STATUS_LOST_RANK) {
-        comm_fail(control, st, status_message());
-        return st;
-    }
+    if (st != STATUS_OK && st != STATUS_LOST_RANK)
+        comm_fail(control, st, status_message()); /* comm_gather fails with it */
     own->st = (int32_t)st;
     if (st != STATUS_OK)
         snprintf(own->text, sizeof own->text, "%.*s", TEXT_MAX - 1, status_message());
