@@ -210,7 +210,9 @@ static enum status fleet_input_add(struct fleet_input *in, const char *path)
 {
     char file[ACCEPT_PATH_SIZE];
     int found = 0;
-    if (!path_is_dir(path))
+    bool is_dir;
+    TRY(path_look_dir(path, &is_dir));
+    if (!is_dir)
         return nodes_read(path, &in->nodes);
     if (dir_has(path, ACCEPT_FILE))
         return add_node(in, path, NULL);

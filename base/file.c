@@ -36,10 +36,11 @@ enum status dir_make(const char *path)
         if (end == '\0')
             break;
     }
-    if (!path_is_dir(path))
-        return status_fail(STATUS_IO, "cannot make folder '%s': there is a file of that name",
-                           path);
-    return STATUS_OK;
+    bool is_dir;
+    TRY(path_look_dir(path, &is_dir));
+    return is_dir ? STATUS_OK
+                  : status_fail(STATUS_IO, "cannot make folder '%s': there is a file of that name",
+                                path);
 }
 
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
@@ -157,30 +158,23 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     return st;
 }
 
-static enum status look(const char *path, mode_t *mode)
+enum status path_look(const char *path, bool *exists)
 {
-    struct stat s = {0};
-    int code = stat(path, &s);
-    *mode = s.st_mode;
-    if (code == 0 || errno == ENOENT || errno == ENOTDIR)
+    struct stat s;
+    *exists = stat(path, &s) == 0;
+    if (*exists || errno == ENOENT || errno == ENOTDIR)
         return STATUS_OK;
     return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
 }
 
-enum status path_look(const char *path, bool *exists)
-{
-    mode_t mode;
-    enum status st = look(path, &mode);
-    *exists = mode != 0;
-    return st;
-}
-
 enum status path_look_dir(const char *path, bool *exists)
 {
-    mode_t mode;
-    enum status st = look(path, &mode);
-    *exists = S_ISDIR(mode);
-    return st;
+    struct stat s;
+    bool found = stat(path, &s) == 0;
+    *exists = found && S_ISDIR(s.st_mode);
+    if (found || errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
 }
 
 bool path_exists(const char *path)

@@ -39,7 +39,8 @@ MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
  * there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
-/* As path_look, for a folder. */
+/* Sets *exists to whether there is a folder at `path`, which may be a link to it. A link that leads
+ * nowhere, or to itself, is none. STATUS_IO as path_look. */
 MUST_CHECK enum status path_look_dir(const char *path, bool *exists);
 
 /* For a caller that opens the file next: returns false only if there is no file or folder at
@@ -47,7 +48,7 @@ MUST_CHECK enum status path_look_dir(const char *path, bool *exists);
  * reason. */
 bool path_exists(const char *path);
 
-/* Returns false also if the check itself fails. */
+/* For a caller to which it makes no difference that the check itself fails: then returns false. */
 bool path_is_dir(const char *path);
 
 /* Finds the executable file `name` in the folders of PATH, as a shell does, and writes its path to

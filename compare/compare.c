@@ -147,7 +147,9 @@ static enum status add_cell(const char *study, const char *cell, struct repeats 
 {
     char path[REPEATS_PATH_SIZE];
     TRY(path_format(path, sizeof path, "%s/cells/%s", study, cell));
-    return path_is_dir(path) ? repeats_add(path, r) : STATUS_OK;
+    bool is_dir;
+    TRY(path_look_dir(path, &is_dir));
+    return is_dir ? repeats_add(path, r) : STATUS_OK;
 }
 
 /* Compares the runs of both sides. If `name` is not NULL, each side is a study, and the cells with
@@ -190,12 +192,16 @@ done:
     return st;
 }
 
-static bool any_study(char *const *dir, int n)
+/* Sets *found to whether one of the folders is that of a study, which has cells. */
+static enum status find_study(char *const *dir, int n, bool *found)
 {
-    for (int i = 0; i < n; i++)
-        if (repeats_is_study(dir[i]))
-            return true;
-    return false;
+    char path[REPEATS_PATH_SIZE];
+    *found = false;
+    for (int i = 0; i < n && !*found; i++) {
+        TRY(path_format(path, sizeof path, "%s/cells", dir[i]));
+        TRY(path_look_dir(path, found));
+    }
+    return STATUS_OK;
 }
 
 /* Sets the verdicts and counts them. `st` is the status of measuring the cells. After a failure,
@@ -213,34 +219,42 @@ static void begin(const struct compare_config *config, struct compare_report *re
     *report = (struct compare_report){.alpha = config->alpha, .pairing = config->pairing};
 }
 
+static enum status compare_all(char *const *base, int n_base, char *const *new, int n_new,
+                               const struct compare_config *config, struct compare_report *report)
+{
+    bool base_study, new_study;
+    TRY(find_study(base, n_base, &base_study));
+    TRY(find_study(new, n_new, &new_study));
+    if (!base_study && !new_study)
+        return compare_cell(base, n_base, new, n_new, NULL, config, report);
+    if (n_base != 1 || n_new != 1)
+        return status_fail(STATUS_USAGE,
+                           "a study can only be compared with one other study: give BASE NEW");
+    if (base_study && new_study)
+        return compare_studies(base, new, config, report);
+    const char *other = base_study ? new[0] : base[0];
+    return path_exists(other)
+               ? status_fail(STATUS_USAGE,
+                             "'%s' is no study, and a study can only be compared "
+                             "with one other study: give BASE NEW",
+                             other)
+               : status_fail(STATUS_DATA, "cannot open '%s': there is no such folder", other);
+}
+
 enum status compare_compare(char *const *base, int n_base, char *const *new, int n_new,
                             const struct compare_config *config, struct compare_report *report)
 {
-    enum status st;
     begin(config, report);
-    if (!any_study(base, n_base) && !any_study(new, n_new))
-        st = compare_cell(base, n_base, new, n_new, NULL, config, report);
-    else if (n_base == 1 && n_new == 1 && any_study(base, 1) && any_study(new, 1))
-        st = compare_studies(base, new, config, report);
-    else if (n_base == 1 && n_new == 1) {
-        const char *other = any_study(base, 1) ? new[0] : base[0];
-        st = path_exists(other)
-                 ? status_fail(STATUS_USAGE,
-                               "'%s' is no study, and a study can only be compared "
-                               "with one other study: give BASE NEW",
-                               other)
-                 : status_fail(STATUS_DATA, "cannot open '%s': there is no such folder", other);
-    } else
-        st = status_fail(STATUS_USAGE,
-                         "a study can only be compared with one other study: give BASE NEW");
-    return conclude(st, report);
+    return conclude(compare_all(base, n_base, new, n_new, config, report), report);
 }
 
 /* ---- with a history ---- */
 
 static enum status add_new(char *const *new, int n_new, struct repeats *n)
 {
-    if (any_study(new, n_new))
+    bool study;
+    TRY(find_study(new, n_new, &study));
+    if (study)
         return status_fail(STATUS_USAGE,
                            "a study has no history: give runs, or the folder of one of its cells");
     return add_runs(new, n_new, n);

@@ -15,22 +15,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-bool repeats_is_study(const char *dir)
-{
-    char path[REPEATS_PATH_SIZE];
-    return path_format(path, sizeof path, "%s/cells", dir) == STATUS_OK && path_is_dir(path);
-}
-
 enum status repeats_cells(const char *study, struct words *cells)
 {
     char dir[REPEATS_PATH_SIZE], path[REPEATS_PATH_SIZE];
     struct words all = {0};
+    bool is_dir;
     enum status st;
     CHECK(path_format(dir, sizeof dir, "%s/cells", study));
     CHECK(dir_list(dir, "", &all));
     for (int i = 0; i < all.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, all.v[i]));
-        if (path_is_dir(path))
+        CHECK(path_look_dir(path, &is_dir));
+        if (is_dir)
             CHECK(words_add(cells, "%s", all.v[i]));
     }
     if (cells->n < 1 || cells->n > REPEATS_CELLS_MAX)

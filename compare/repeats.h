@@ -35,9 +35,6 @@ struct repeats {
     char damage[256]; /* error of the first damaged run, cleaned for display */
 };
 
-/* Whether `dir` is the folder of a study, which has cells. */
-bool repeats_is_study(const char *dir);
-
 /* Appends the names of a study's cells in ascending order. STATUS_DATA if there are no cells, or
  * too many. */
 MUST_CHECK enum status repeats_cells(const char *study, struct words *cells);

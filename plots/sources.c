@@ -37,11 +37,13 @@ static bool is_published(const char *path)
 
 static enum status check(const struct plot_sources *c)
 {
+    bool is_dir;
     if (c->n == 0)
         return status_fail(STATUS_USAGE, "no run to draw: give the folder of a run");
     if (c->n > 1 && !c->out)
         return status_fail(STATUS_USAGE,
                            "several runs need a folder for their figures: give --out DIR");
+    TRY(path_look_dir(c->dir[0], &is_dir));
     if (is_record(c->dir[0]) && !is_published(c->dir[0]) && !c->out)
         return status_fail(STATUS_USAGE, "a record needs a folder for its figure: give --out DIR");
     if (c->n_published > 0 && !is_study(c->dir[0]))
@@ -153,14 +155,15 @@ static enum status draw_cells(const struct plot_sources *c, const struct analysi
 {
     enum status st = STATUS_OK;
     struct cell_runs r = {.n = 0};
-    bool differ = false;
+    bool differ = false, is_dir;
     char dir[4096];
     for (int64_t i = 0; i < a->n_series && i < STUDY_LINES_MAX && r.n < PLOT_MAX_RUNS; i++) {
         const struct analysis_cell *cell = cell_of(a, i);
         if (!cell || strchr(cell->name, '/') || (r.n > 0 && r.cell[r.n - 1] == cell))
             continue;
         CHECK(path_format(dir, sizeof dir, "%s/cells/%s/r1", c->dir[0], cell->name));
-        if (!path_is_dir(dir))
+        CHECK(path_look_dir(dir, &is_dir));
+        if (!is_dir)
             continue;
         CHECK(run_load(dir, &r.run[r.n]));
         differ = differ || (r.n > 0 && !share_figures(r.cell[0], cell));

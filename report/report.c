@@ -55,7 +55,10 @@ static enum status runs_load(const struct item *item, struct runs *runs)
     CHECK(dir_list(item->path, "", &names));
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(dir, sizeof dir, "%s/%s", item->path, names.v[i]));
-        if (path_is_dir(dir) && run_exists(dir))
+        bool is_dir;
+        if (path_look_dir(dir, &is_dir) != STATUS_OK)
+            table_add(&runs->damaged, "%s", status_message());
+        else if (is_dir && run_exists(dir))
             CHECK(runs_add(runs, dir));
     }
 done:
@@ -242,6 +245,19 @@ static enum status write_study(struct writer *w, const struct item *item, const 
     return STATUS_OK;
 }
 
+/* Adds the messages that are not yet in the list. */
+static void leave_out(struct table *left_out, const struct table *messages)
+{
+    for (int i = 0; i < messages->n; i++) {
+        int k = 0;
+        while (k < left_out->n && strcmp(left_out->text[k], messages->text[i]) != 0)
+            k++;
+        if (k == left_out->n)
+            table_add(left_out, "%s", messages->text[i]);
+    }
+    left_out->failed = left_out->failed || messages->failed;
+}
+
 static enum status write_runs(struct writer *w, const struct item *item, const char *place,
                               struct table *left_out, bool *written)
 {
@@ -254,9 +270,7 @@ static enum status write_runs(struct writer *w, const struct item *item, const c
         writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
         st = section_runs(w, runs.v, runs.n, item);
     }
-    for (int i = 0; i < runs.damaged.n; i++)
-        table_add(left_out, "%s", runs.damaged.text[i]);
-    left_out->failed = left_out->failed || runs.damaged.failed;
+    leave_out(left_out, &runs.damaged);
     runs_free(&runs);
     return st;
 }
@@ -375,6 +389,7 @@ static enum status write_document(const struct items *items, const struct format
     struct writer w;
     TRY(writer_begin(&w, format, path, "Results"));
     w.output = output;
+    leave_out(&left_out, &items->unread);
     write_items(&w, items, &left_out);
     *damaged = left_out.n;
     for (int i = 0; said && i < left_out.n; i++)
@@ -406,6 +421,8 @@ enum status report_make(const struct report_config *c)
     enum status st = STATUS_OK;
     for (int i = 0; i < c->n; i++)
         CHECK(items_scan(&items, c->dir[i]));
+    if (items.n == 0 && items.unread.n > 0)
+        CHECK(status_fail(STATUS_IO, "%s", items.unread.text[0]));
     if (items.n == 0)
         CHECK(status_fail(STATUS_DATA, "'%s' has no record", c->dir[0]));
     st = c->draw ? draw_all(&items, c) : STATUS_OK;

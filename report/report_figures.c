@@ -95,8 +95,10 @@ static enum status list(const struct item *item, struct words *shown)
 {
     struct words all = {0};
     enum status st = STATUS_OK;
+    bool is_dir;
     *shown = (struct words){0};
-    if (!path_is_dir(item->figures))
+    TRY(path_look_dir(item->figures, &is_dir));
+    if (!is_dir)
         return STATUS_OK;
     CHECK(dir_list(item->figures, ".svg", &all));
     if (all.n > 0)

@@ -14,22 +14,19 @@
 
 enum { DEPTH_MAX = 4 };
 
-/* Whether a folder directly contains runs, and whether it directly contains other records. */
-struct contents {
-    bool runs, records;
-};
+enum entry { ENTRY_OTHER, ENTRY_FOLDER, ENTRY_RUN, ENTRY_JSON };
 
-static struct contents look_inside(const char *dir, const struct words *names)
+/* Looks at an entry of a folder. One that cannot be looked at is named in items->unread. */
+static enum entry look_at(struct items *items, const char *path)
 {
-    struct contents c = {false, false};
-    for (int i = 0; i < names->n; i++) {
-        char path[REPORT_PATH_SIZE];
-        if (snprintf(path, sizeof path, "%s/%s", dir, names->v[i]) >= (int)sizeof path)
-            continue;
-        c.runs = c.runs || (path_is_dir(path) && run_exists(path));
-        c.records = c.records || (!path_is_dir(path) && text_ends_with(names->v[i], ".json"));
+    bool is_dir;
+    if (path_look_dir(path, &is_dir) != STATUS_OK) {
+        table_add(&items->unread, "%s", status_message());
+        return ENTRY_OTHER;
     }
-    return c;
+    if (is_dir)
+        return run_exists(path) ? ENTRY_RUN : ENTRY_FOLDER;
+    return text_ends_with(path, ".json") ? ENTRY_JSON : ENTRY_OTHER;
 }
 
 static enum status add(struct items *items, enum item_kind kind, const char *place,
@@ -55,6 +52,8 @@ static enum status scan(struct items *items, const char *place, const char *dir,
 {
     char path[REPORT_PATH_SIZE];
     struct words names = {0};
+    enum entry *entry = NULL;
+    bool runs = false, records = false; /* the folder directly contains some */
     enum status st;
     if (dir_has(dir, ANALYSIS_FILE))
         return add(items, ITEM_STUDY, place, dir);
@@ -65,21 +64,28 @@ static enum status scan(struct items *items, const char *place, const char *dir,
         return add(items, ITEM_RECORD, place, path);
     }
     CHECK(dir_list(dir, "", &names));
-    struct contents inside = look_inside(dir, &names);
+    CHECK(array_new(&entry, names.n));
+    for (int i = 0; i < names.n; i++) {
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
+        entry[i] = look_at(items, path);
+        runs = runs || entry[i] == ENTRY_RUN;
+        records = records || entry[i] == ENTRY_JSON;
+    }
     /* If a folder directly contains both runs and other records, all of them get this folder as
      * their `place`. */
-    if (inside.runs)
-        CHECK(add(items, ITEM_RUNS, inside.records ? dir : place, dir));
-    if ((inside.runs && !inside.records) || depth == DEPTH_MAX)
+    if (runs)
+        CHECK(add(items, ITEM_RUNS, records ? dir : place, dir));
+    if ((runs && !records) || depth == DEPTH_MAX)
         goto done;
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
-        if (path_is_dir(path) && !(inside.runs && run_exists(path)))
+        if (entry[i] == ENTRY_FOLDER)
             CHECK(scan(items, dir, path, depth + 1));
-        else if (!path_is_dir(path) && text_ends_with(names.v[i], ".json"))
+        else if (entry[i] == ENTRY_JSON)
             CHECK(add(items, ITEM_RECORD, dir, path));
     }
 done:
+    free(entry);
     words_free(&names);
     return st;
 }
@@ -96,7 +102,9 @@ static int compare_items(const void *a, const void *b)
 enum status items_scan(struct items *items, const char *dir)
 {
     int before = items->n;
-    if (!path_is_dir(dir))
+    bool is_dir;
+    TRY(path_look_dir(dir, &is_dir));
+    if (!is_dir)
         return status_fail(
             STATUS_DATA,
             "no folder '%s': give a folder that contains studies, runs or records of bench", dir);
@@ -109,5 +117,6 @@ enum status items_scan(struct items *items, const char *dir)
 void items_free(struct items *items)
 {
     free(items->v);
+    table_free(&items->unread);
     *items = (struct items){0};
 }

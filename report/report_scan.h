@@ -21,11 +21,13 @@ struct item {
 
 struct items {
     int n;
-    struct item *v; /* (n) */
+    struct item *v;      /* (n) */
+    struct table unread; /* messages about entries that cannot be looked at */
 };
 
 /* Adds the records in `dir` and in its subfolders, but not the records inside another record, such
- * as an acceptance. Ignores other folders and files. Sorts the items by place, then by kind
+ * as an acceptance. Ignores other folders and files; of a single entry that cannot be looked at,
+ * keeps the message. Sorts the items by place, then by kind
  * (studies, runs, files), then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder
  * cannot be read.
  */

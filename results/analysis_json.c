@@ -438,7 +438,9 @@ enum status analysis_read(const char *path, struct analysis *a)
     char file[4096];
     json_t *root;
     *a = (struct analysis){0};
-    TRY(path_format(file, sizeof file, "%s%s", path, path_is_dir(path) ? "/" ANALYSIS_FILE : ""));
+    bool is_dir;
+    TRY(path_look_dir(path, &is_dir));
+    TRY(path_format(file, sizeof file, "%s%s", path, is_dir ? "/" ANALYSIS_FILE : ""));
     if (!path_exists(file))
         return status_fail(STATUS_DATA, "there is no '%s'; 'ampscale study' writes it", file);
     TRY(json_read(file, ANALYSIS_MAX_BYTES, &root));

@@ -226,7 +226,9 @@ bool run_exists(const char *dir)
 /* Loads run.json, and adds the attempt that it describes. */
 static enum status info_load(const char *dir, struct run *run)
 {
-    if (!path_is_dir(dir))
+    bool is_dir;
+    TRY(path_look_dir(dir, &is_dir));
+    if (!is_dir)
         return status_fail(STATUS_DATA, "no run in '%s': there is no such folder", dir);
     if (!run_exists(dir))
         return status_fail(STATUS_DATA,

@@ -88,7 +88,9 @@ static enum status resume_auto(struct session *s)
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
     enum status st = STATUS_OK;
     int found = 0;
-    if (path_is_dir(s->dir)) /* a process that stops there may still write a newer checkpoint */
+    bool is_dir;
+    TRY(path_look_dir(s->dir, &is_dir));
+    if (is_dir) /* a process that stops there may still write a newer checkpoint */
         TRY(record_lock(s->dir, &s->claim));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[4096];

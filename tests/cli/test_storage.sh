@@ -90,4 +90,19 @@ for n in {1..12}; do
     interposed "stat:EIO:$n" run data scan data
     ! grep "no folder" out err || fail "stat $n of data scan: $(cat out err)"
 done
+# A record that cannot be looked at is not one that does not exist.
+mkdir -p kept study/cells/alfa
+cp -r reference kept/first
+cp -r reference study/cells/alfa/r1
+for command in "export kept/first --format prometheus -o x.prom" "report kept/first --no-figures -o report.md" "plot kept/first" \
+    "compare study study" "compare kept kept"; do
+    read -ra words <<<"$command"
+    place=kept/first
+    [[ $command != *study ]] || place=cells/alfa
+    interposed "stat:EIO:1-:$place" run "${words[@]}"
+    ((code == 1)) && grep -q "Input/output error" err || fail "$command: $code, $(<err)"
+done
+cp -r kept/first kept/other
+interposed "stat:EIO:1-:kept/first" run report kept --no-figures -o report.md
+((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "other" report.md || fail "report: $code, $(<err)"
 finish
