@@ -155,7 +155,8 @@ static bool has_end(const uint8_t *from, const uint8_t *end)
 
 static void read_header(struct jpeg_decoder *d)
 {
-    jpeg_abort_decompress(&d->jpeg); /* discards the state of the previous image */
+    jpeg_destroy_decompress(&d->jpeg); /* jpeg_abort would keep the tables of the previous image */
+    create(d);
     jpeg_mem_src(&d->jpeg, d->bytes, d->size);
     jpeg_read_header(&d->jpeg, TRUE);
     if (decode_check_pixels(d->jpeg.image_width, d->jpeg.image_height) != STATUS_OK)

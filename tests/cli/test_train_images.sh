@@ -177,4 +177,13 @@ done
 expect_train 5 "$data" --epochs 1 --out "$scratch/blind"
 grep -q "^ampscale: no validation image could be decoded" < <(tail -n 1 "$scratch/err") || fail "blind: $(cat "$scratch/err")"
 [[ ! -e $scratch/blind/summary.json ]] || fail "the failed run 'blind' wrote a summary"
+
+# An image that has lost its tables is not decoded with those of the image before it.
+make_data "$scratch/tables"
+mapfile -t images < <(find "$scratch/tables/train" -type f | sort)
+for i in 5 15 25; do LC_ALL=C sed -i 's/\xff\xdb/\xff\xfe/g' "${images[i]}"; done
+expect_train 0 "$scratch/tables" --epochs 1 --out "$scratch/tableless"
+for i in 5 15 25; do
+    grep -qF "bad image '${images[i]}': Quantization table" "$scratch/err" || fail "'${images[i]}' has no tables: $(<"$scratch/err")"
+done
 finish
