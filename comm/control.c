@@ -100,7 +100,7 @@ struct answer {
 
 static enum status check_interrupted(const struct rendezvous_config *c)
 {
-    return c->interrupted ? c->interrupted(c->context) : c->stops_later ? STATUS_OK : stop_check();
+    return c->stops_later ? STATUS_OK : c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
 /* Sends a message without waiting: the buffer of a new connection is large enough. */
@@ -356,8 +356,6 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
         if (peer[0] < 0 && (errno == EMFILE || errno == ENFILE))
             return status_fail(STATUS_LIBRARY, "cannot open a socket to '%s': %s", c->address,
                                strerror(errno));
-        if (peer[0] < 0 && errno == ECONNREFUSED && c->listens)
-            return status_fail(STATUS_LOST_RANK, "'%s': %s", c->address, strerror(errno));
         if (peer[0] >= 0 && (st = introduce(c, peer[0], end)) != STATUS_OK)
             close_all(peer, 1);
     }
@@ -473,7 +471,7 @@ static void tcp_fail(struct comm *c, enum status st, const char *text)
 }
 
 /* Receives a message, and its data of at most `size` bytes. Fails if the connection is lost or the
- * sender has failed, and keeps the failure. */
+ * sender has failed, and keeps the failure. `op` is the operation, or NULL between two of them. */
 static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct control_message *m,
                        void *data, size_t size)
 {
@@ -483,8 +481,9 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
         st = status_fail(STATUS_INVALID, "it sends %u bytes, not %zu", m->bytes, size);
     st = st == STATUS_OK ? socket_get(t->peer[rank], data, m->bytes, t->timeout_s) : st;
     if (st != STATUS_OK) {
-        st = status_context(st, "the connection to rank %d failed in %s", rank,
-                            comm_op_text(op, text));
+        st = status_context(st, "the connection to rank %d failed %s%s", rank,
+                            op ? "in " : "while the ranks connected",
+                            op ? comm_op_text(op, text) : "");
         tcp_fail(&t->base, st == STATUS_MISMATCH ? st : STATUS_LOST_RANK, status_message());
     } else if (m->failure.status != STATUS_OK && t->failure.status == STATUS_OK) {
         comm_failure_keep(
@@ -559,6 +558,24 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
         m.bytes = (uint32_t)(root ? comm_recv_bytes(c, op) : comm_send_bytes(c, op));
     (void)!put(t, 0, &m, root ? op->recv : op->send); /* if this fails, no answer comes */
     return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
+}
+
+enum status control_check(struct comm *c, bool *all)
+{
+    struct tcp *t = (struct tcp *)c;
+    TRY(first_failure_return(&t->failure));
+    *all = true;
+    for (int r = 0; r < c->size; r++) {
+        struct control_message m;
+        if (t->peer[r] < 0)
+            continue;
+        ssize_t n = recv(t->peer[r], &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+        bool later = n < 0 ? errno == EAGAIN || errno == EINTR : n > 0 && n < (ssize_t)sizeof m;
+        *all = *all && !later;
+        if (!later && (n <= 0 || m.failure.status != STATUS_OK)) /* which no data follows */
+            TRY(get(t, r, NULL, &m, NULL, 0));
+    }
+    return STATUS_OK;
 }
 
 int control_socket(const struct comm *c, int rank)

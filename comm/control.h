@@ -91,10 +91,8 @@ struct rendezvous_config {
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* allows an address beyond loopback without a secret */
     bool one_host;               /* all ranks are known to be on this host */
-    bool listens;                /* rank 0 is known to listen: STATUS_LOST_RANK if refused */
     bool stops_later; /* a stop waits until all have connected, because others would wait for it */
-    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check,
-     * unless stops_later is set. */
+    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
     enum status (*interrupted)(const void *context);
     const void *context;
 };
@@ -129,6 +127,11 @@ typedef enum status control_share(void *context, void *data, size_t bytes);
  * with STATUS_LIBRARY, and the sockets are closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                                     control_share *share, void *context, int *peer);
+
+/* For use between two operations of a communicator of comm_open_tcp, while the ranks do something
+ * else together: fails if another rank has failed or is lost, of which rank 0 then informs all.
+ * Sets *all, on rank 0, to whether each other rank has begun the next operation. */
+MUST_CHECK enum status control_check(struct comm *c, bool *all);
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

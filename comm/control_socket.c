@@ -209,9 +209,7 @@ int socket_connect(const struct addrinfo *a, double timeout_s)
         (errno == EINPROGRESS && wait_ready(fd, POLLOUT, timeout_s) == STATUS_OK &&
          getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0))
         return fd;
-    error = error != 0 ? error : errno;
     close(fd);
-    errno = error;
     return -1;
 }
 

@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 256, JOB_MAX = TEXT_MAX + 24 };
+enum { TEXT_MAX = 256, JOB_MAX = TEXT_MAX + 24, AGAIN_NS = 5000000 };
 
 struct gloo {
     struct comm_queue queue;
@@ -90,10 +89,9 @@ static void reduce(const struct comm_op *op, void *out, const void *a, const voi
 
 /* --- the connections --- */
 
-/* What each rank sends to all other ranks: its status and, after a failure, the message; else rank
- * 0 sends a random text for this job, and another rank HOST:PORT at which it listens. */
+/* What each rank sends to all other ranks: rank 0 a random text for this job, another rank
+ * HOST:PORT at which it listens. */
 struct place {
-    int32_t st;
     char text[TEXT_MAX];
 };
 
@@ -107,32 +105,32 @@ static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT
     return socket_listen_free((struct sockaddr *)&a, listener, address);
 }
 
-/* Sends `own` and this rank's status to all ranks. If one rank has failed, fails on all ranks. The
- * loss of another rank is only its consequence, and is the reason only if no rank gives another. */
-static enum status exchange(struct comm *control, enum status st, struct place *own,
-                            struct place *all)
+/* Sends `own` to all ranks. If one rank has failed, with the status `st`, fails on all ranks. */
+static enum status exchange(struct comm *control, enum status st, double timeout_s,
+                            const struct place *own, struct place *all)
 {
-    if (st != STATUS_OK && st != STATUS_LOST_RANK)
-        comm_fail(control, st, status_message()); /* comm_gather fails with it */
-    own->st = (int32_t)st;
+    double end = timeout_s > 0 ? clock_s() + timeout_s : 1e300;
     if (st != STATUS_OK)
-        snprintf(own->text, sizeof own->text, "%.*s", TEXT_MAX - 1, status_message());
-    TRY(comm_gather(control, own, all, sizeof *own));
-    for (int r = 0; r < comm_size(control); r++) {
-        all[r].text[TEXT_MAX - 1] = '\0';
-        if (all[r].st != STATUS_OK)
-            return status_fail(STATUS_LIBRARY, "rank %d: %s", r, all[r].text);
+        comm_fail(control, st, status_message()); /* comm_gather fails with it */
+    /* comm_gather takes the ranks in their order, but the first may wait for another that fails. */
+    for (bool here = comm_rank(control) > 0 || st != STATUS_OK; !here && clock_s() < end;) {
+        TRY(control_check(control, &here));
+        if (!here)
+            comm_sleep(AGAIN_NS);
     }
+    TRY(comm_gather(control, own, all, sizeof *own));
+    for (int r = 0; r < comm_size(control); r++)
+        all[r].text[TEXT_MAX - 1] = '\0';
     return STATUS_OK;
 }
 
-/* Fails if there is a message from rank 0: while the ranks connect, it sends nothing but a failure.
+/* For rendezvous_config. A stop waits until all ranks have connected, because others wait for it.
  */
-static enum status check_first(const void *context)
+static enum status check_others(const void *context)
 {
-    const struct comm *control = context;
-    struct pollfd p = {.fd = control_socket(control, 0), .events = POLLIN};
-    return poll(&p, 1, 0) == 1 ? status_fail(STATUS_LOST_RANK, "rank 0 has failed") : STATUS_OK;
+    struct comm *const *control = context;
+    bool all;
+    return control_check(*control, &all);
 }
 
 /* Accepts the lower ranks, then connects to each higher rank; in this order, no two ranks wait for
@@ -146,8 +144,8 @@ static enum status meet_each(struct comm *control, struct rendezvous_config c, i
     enum status st = STATUS_OK;
     TRY(array_new(&peer, comm_size(control)));
     c.job = job;
-    c.interrupted = rank > 0 ? check_first : NULL;
-    c.context = control;
+    c.interrupted = check_others;
+    c.context = &control;
     for (int to = rank > 0 ? rank : 1; to < comm_size(control) && st == STATUS_OK; to++) {
         snprintf(job, sizeof job, "%s, rank %d", all[0].text, to);
         c.address = all[to].text;
@@ -179,11 +177,8 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
 {
     struct secret secret;
     /* The rendezvous of the job has already refused a missing secret where one is needed. */
-    const struct rendezvous_config c = {.timeout_s = config->timeout_s,
-                                        .secret = &secret,
-                                        .insecure = true,
-                                        .listens = true,
-                                        .stops_later = true};
+    const struct rendezvous_config c = {
+        .timeout_s = config->timeout_s, .secret = &secret, .insecure = true};
     struct place own = {0}, *all;
     int listener = -1;
     TRY(array_new(&all, config->size));
@@ -191,12 +186,10 @@ static enum status connect_ranks(struct comm *control, const struct comm_tcp_con
     if (st == STATUS_OK)
         st = config->rank == 0 ? nonce_text(own.text)
                                : listen_near(control_socket(control, 0), &listener, own.text);
-    st = exchange(control, st, &own, all);
+    st = exchange(control, st, c.timeout_s, &own, all);
     if (st == STATUS_OK) {
         st = meet_each(control, c, listener, all, socket);
-        if (st != STATUS_OK)
-            fd_close(&listener); /* so that rank 0 does not wait for this rank */
-        st = exchange(control, st, &own, all);
+        st = exchange(control, st, c.timeout_s, &own, all);
     }
     fd_close(&listener);
     secret_clear(&secret);
