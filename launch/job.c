@@ -144,8 +144,12 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     if (j->failures++ == 0) {
         if (!*j->silent || r->end != REPORT_ENDED) /* whose code is not known */
             j->code = r->code;
-        /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
+        /* If a reason begins with "rank N", rank N has failed, even if another rank reports it; if
+         * it has lost a connection, the rank at the other end. */
+        const char *lost = strstr(r->reason, "the connection to rank ");
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
+        if (lost)
+            (void)!sscanf(lost, "the connection to rank %9d", &j->blamed);
         show(j, named ? r->reason : text, core);
     } else if (r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
                (r->rank == j->blamed && *r->reason)) {

@@ -185,6 +185,9 @@ started 5 "echo '$alone 1' >&2; echo '$one' >&2; exit 9" -- info
 says "$one"
 started 137 "echo '$alone 1: rank 1 (host h, pid 7) was lost' >&2; echo '$killed' >&2; exit 9" -- info
 says "ampscale: rank 1 (host h, pid 7) was lost" "$killed"
+lost="rank 0: the connection to rank 1 failed in operation 2 (allgather): the connection was closed"
+started 137 "echo '$alone 1: $lost' >&2; echo '$killed' >&2; exit 9" -- info
+says "ampscale: $lost" "$killed"
 started 5 "mkdir -p logs; echo '${alone/rank 0/rank 1} 5' | tee logs/rank-1.log >&2; echo '$alone 5: rank 1: no data' >&2; exit 9" -- info
 says "ampscale: rank 1: no data"
 started 5 "echo '$alone 5' >&2; echo 'ampscale: rank 1 (host h, pid 7) had failed before the launcher ended it: no such thing' >&2; exit 9" -- info
