@@ -29,7 +29,7 @@ expect 0 plot r --format svg --title 'a ]]> b' --out xml
 if grep -qF ']]>' xml/loss.svg || ! grep -qF 'a ]]&gt; b' xml/loss.svg; then fail "']]>' in a title: $(grep -F ']]' xml/loss.svg)"; fi
 for title in "'tis done" "5'' disks" "'one' and 'two'"; do
     expect 0 plot r --format svg --title "$title" --out quoted
-    sed "s/&apos;\|&#39;/'/g" quoted/loss.svg | grep -qF ">$title – Loss<" || fail "the picture does not have the title $title: $(grep -F Loss quoted/loss.svg)"
+    grep -qF ">$title – Loss<" < <(sed "s/&apos;\|&#39;/'/g" quoted/loss.svg) || fail "the picture does not have the title $title: $(grep -F Loss quoted/loss.svg)"
 done
 [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
 
