@@ -560,18 +560,18 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
     return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
 }
 
-enum status control_check(struct comm *c, bool *all)
+enum status control_check(struct comm *c, int *absent)
 {
     struct tcp *t = (struct tcp *)c;
     TRY(first_failure_return(&t->failure));
-    *all = true;
+    *absent = -1;
     for (int r = 0; r < c->size; r++) {
         struct control_message m;
         if (t->peer[r] < 0)
             continue;
         ssize_t n = recv(t->peer[r], &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
         bool later = n < 0 ? errno == EAGAIN || errno == EINTR : n > 0 && n < (ssize_t)sizeof m;
-        *all = *all && !later;
+        *absent = later ? r : *absent;
         if (!later && (n <= 0 || m.failure.status != STATUS_OK)) /* which no data follows */
             TRY(get(t, r, NULL, &m, NULL, 0));
     }

@@ -130,8 +130,8 @@ MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double ti
 
 /* For use between two operations of a communicator of comm_open_tcp, while the ranks do something
  * else together: fails if another rank has failed or is lost, of which rank 0 then informs all.
- * Sets *all, on rank 0, to whether each other rank has begun the next operation. */
-MUST_CHECK enum status control_check(struct comm *c, bool *all);
+ * Sets *absent, on rank 0, to a rank that has not begun the next operation; -1: all have. */
+MUST_CHECK enum status control_check(struct comm *c, int *absent);
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

@@ -105,19 +105,30 @@ static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT
     return socket_listen_free((struct sockaddr *)&a, listener, address);
 }
 
+/* On rank 0: waits until each other rank has sent its message. comm_gather takes them in the order
+ * of the ranks, but the first may wait for another that fails. */
+static enum status wait_for_all(struct comm *control, double timeout_s)
+{
+    double end = timeout_s > 0 ? clock_s() + timeout_s : 1e300;
+    int absent;
+    do {
+        TRY(control_check(control, &absent));
+        if (absent >= 0)
+            comm_sleep(AGAIN_NS);
+    } while (absent >= 0 && clock_s() < end);
+    return absent < 0 ? STATUS_OK
+                      : status_fail(STATUS_LOST_RANK, "rank %d did not answer within %g s", absent,
+                                    timeout_s);
+}
+
 /* Sends `own` to all ranks. If one rank has failed, with the status `st`, fails on all ranks. */
 static enum status exchange(struct comm *control, enum status st, double timeout_s,
                             const struct place *own, struct place *all)
 {
-    double end = timeout_s > 0 ? clock_s() + timeout_s : 1e300;
+    if (st == STATUS_OK && comm_rank(control) == 0)
+        st = wait_for_all(control, timeout_s);
     if (st != STATUS_OK)
         comm_fail(control, st, status_message()); /* comm_gather fails with it */
-    /* comm_gather takes the ranks in their order, but the first may wait for another that fails. */
-    for (bool here = comm_rank(control) > 0 || st != STATUS_OK; !here && clock_s() < end;) {
-        TRY(control_check(control, &here));
-        if (!here)
-            comm_sleep(AGAIN_NS);
-    }
     TRY(comm_gather(control, own, all, sizeof *own));
     for (int r = 0; r < comm_size(control); r++)
         all[r].text[TEXT_MAX - 1] = '\0';
@@ -129,8 +140,8 @@ static enum status exchange(struct comm *control, enum status st, double timeout
 static enum status check_others(const void *context)
 {
     struct comm *const *control = context;
-    bool all;
-    return control_check(*control, &all);
+    int absent;
+    return control_check(*control, &absent);
 }
 
 /* Accepts the lower ranks, then connects to each higher rank; in this order, no two ranks wait for
