@@ -118,9 +118,8 @@ static enum status input_set_learn(struct input_set *set)
     TRY(sample_reader_open(&reader));
     uint8_t *pixels;
     enum status st = array_new(&pixels, 3 * size * size);
-    for (int64_t i = 0; i < set->data.n && st == STATUS_OK; i++) {
+    for (int64_t i = 0; i < set->data.n && st == STATUS_OK; i++)
         st = input_set_name(set, i, learn_one(set, reader, pixels, i));
-    }
     free(pixels);
     sample_reader_close(reader);
     return st;

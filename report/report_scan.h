@@ -27,10 +27,8 @@ struct items {
 
 /* Adds the records in `dir` and in its subfolders, but not the records inside another record, such
  * as an acceptance. Ignores other folders and files; of a single entry that cannot be looked at,
- * keeps the message. Sorts the items by place, then by kind
- * (studies, runs, files), then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder
- * cannot be read.
- */
+ * keeps the message. Sorts the items by place, then by kind (studies, runs, files), then by name.
+ * STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder cannot be read. */
 MUST_CHECK enum status items_scan(struct items *items, const char *dir);
 void items_free(struct items *items);
 

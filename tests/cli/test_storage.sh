@@ -102,7 +102,7 @@ for command in "export kept/first --format prometheus -o x.prom" "report kept/fi
     interposed "stat:EIO:1-:$place" run "${words[@]}"
     ((code == 1)) && grep -q "Input/output error" err || fail "$command: $code, $(<err)"
 done
-cp -r kept/first kept/other
+cp -r kept/first kept/zebra
 interposed "stat:EIO:1-:kept/first" run report kept --no-figures -o report.md
-((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "other" report.md || fail "report: $code, $(<err)"
+((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "^| zebra " report.md || fail "report: $code, $(<err)"
 finish
