@@ -57,10 +57,10 @@ static _Noreturn void escape(struct jpeg_decoder *d, enum status st, const char 
 static _Noreturn void on_error(j_common_ptr c)
 {
     struct jpeg_decoder *d = c->client_data;
-    /* Codes 2 and 4 mean that the system has no memory. Other codes mean that the image needs more
-     * memory than the limit. */
-    int refused = c->err->msg_code == JERR_OUT_OF_MEMORY ? c->err->msg_parm.i[0] : 0;
-    d->failure = refused == 2 || refused == 4 ? STATUS_OOM : STATUS_DATA;
+    /* Codes 0, 2 and 4 mean that the system has no memory. Other codes mean that the image needs
+     * more memory than the limit. */
+    int refused = c->err->msg_code == JERR_OUT_OF_MEMORY ? c->err->msg_parm.i[0] : -1;
+    d->failure = refused == 0 || refused == 2 || refused == 4 ? STATUS_OOM : STATUS_DATA;
     c->err->format_message(c, d->reason);
     longjmp(d->escape, 1);
 }

@@ -10,7 +10,7 @@ unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPS
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 3 -a resnet8 --image-size 16 --epochs 1
     -b 4 --devices ref --threads 1 -j 1 -p 100 --check-replicas 2)
 
-lacking='^ampscale: .*([Nn]o|out of|Cannot allocate|not enough) memory'
+lacking='^ampscale: .*([Nn]o|out of|Cannot allocate|not enough|Insufficient) memory'
 
 # lacks RANK N: the Nth allocation of the rank fails. The time limit of `pair` is a third of the
 # default of --comm-timeout, for which the other rank would wait.
@@ -40,16 +40,27 @@ for rank in 0 1; do
     ((tried > 0)) || fail "no allocation of rank $rank after the run has begun was tried"
 done
 
-alone=("${net[@]}" --devices cpu --opt-level O1)
-AMPSCALE_INTERPOSE_COUNT=$scratch/count LD_PRELOAD=$interpose expect 0 train "${alone[@]}" --out alone
-n=$(awk '$1 == "malloc" { print $2 }' count)
-for ((; n > 0; n -= 7)); do
-    rm -rf run
-    interposed "malloc:ENOMEM:$n" run train "${alone[@]}" --out run
-    case $code in
-        0) cmp -s {alone,run}/best.safetensors && cmp -s {alone,run}/checkpoint.safetensors || fail "allocation $n: other weights" ;;
-        1) grep -qE "$lacking" err || fail "allocation $n: no line says that memory is lacking: $(<err)" ;;
-        *) fail "allocation $n: exit code $code: $(<err)" ;;
-    esac
-done
+# each_lacks KIND STEP ARGS...: trains alone many times; in each run another allocation fails.
+each_lacks() {
+    local kind=$1 step=$2 n
+    shift 2
+    rm -rf alone count
+    AMPSCALE_INTERPOSE_COUNT=$scratch/count LD_PRELOAD=$interpose expect 0 train "$@" --out alone
+    n=$(awk -v kind="$kind" '$1 == kind { print $2 }' count)
+    ((n > 0)) || fail "no allocation of kind $kind was tried"
+    for ((; n > 0; n -= step)); do
+        rm -rf run
+        interposed "$kind:ENOMEM:$n" run train "$@" --out run
+        case $code in
+            0) cmp -s {alone,run}/best.safetensors && cmp -s {alone,run}/checkpoint.safetensors || fail "$kind $n: other weights" ;;
+            1) grep -qE "$lacking" err || fail "$kind $n: no line says that memory is lacking: $(<err)" ;;
+            *) fail "$kind $n: exit code $code: $(<err)" ;;
+        esac
+    done
+}
+
+each_lacks malloc 7 "${net[@]}" --devices cpu --opt-level O1
+# The allocations of the libraries that decode images and write records.
+"$program" data synth --out data --classes 2 --train 3 --val 1 --size 48 >/dev/null || fail "no images"
+each_lacks malloc-library 7 "${net[@]:7}" data --val-batch-size 1
 finish

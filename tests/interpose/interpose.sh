@@ -20,7 +20,7 @@ default_faults() {
         stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR,SHORT} write:{EIO,ENOSPC,EDQUOT,SHORT} \
         close:EIO seek:EIO fsync:{EIO,ENOSPC} fsync-folder:EIO rename:{EIO,ENOSPC,EACCES,ESTALE} \
         unlink:{EIO,EACCES} mkdir:{EIO,ENOSPC,EACCES} truncate:{EIO,EINTR} lock:{ENOLCK,EIO,EINTR} \
-        mmap:ENOMEM print:{ENOSPC,EIO} malloc:ENOMEM spawn:{EAGAIN,ENOMEM} thread:EAGAIN pipe:EMFILE \
+        mmap:ENOMEM print:{ENOSPC,EIO} malloc:ENOMEM malloc-library:ENOMEM spawn:{EAGAIN,ENOMEM} thread:EAGAIN pipe:EMFILE \
         socket:{EMFILE,ENOBUFS} bind:{EADDRINUSE,ENOBUFS} \
         connect:{ECONNREFUSED,ETIMEDOUT,EINTR,EHOSTUNREACH} accept:{EMFILE,ECONNABORTED,EINTR} \
         send:{ECONNRESET,EPIPE,EINTR,ENOBUFS,SHORT} recv:{ECONNRESET,EINTR,ETIMEDOUT,SHORT} poll:{EINTR,ENOMEM}
