@@ -126,8 +126,10 @@ static enum status accuracy_references_read(const char *dir, const struct accura
     for (int i = 0; i < names.n; i++) {
         char path[4096];
         struct run *run;
+        bool is_run;
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
-        if (!run_exists(path))
+        CHECK(run_look(path, &is_run));
+        if (!is_run)
             continue;
         CHECK(run_load_whole(path, &run));
         st = add_run(run, t, r);

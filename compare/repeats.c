@@ -106,12 +106,15 @@ static enum status add_entry(const char *path, struct repeats *r)
 {
     char stem[REPEATS_PATH_SIZE];
     const char *dot = strrchr(path, '.');
-    if (run_exists(path))
+    bool is_run;
+    TRY(run_look(path, &is_run));
+    if (is_run)
         return add_run(path, r);
     if (!dot || strcmp(dot, ".failed") != 0)
         return STATUS_OK;
     TRY(path_format(stem, sizeof stem, "%.*s", (int)(dot - path), path));
-    if (!run_exists(stem))
+    TRY(run_look(stem, &is_run));
+    if (!is_run)
         unfinished(stem, r);
     return STATUS_OK;
 }
@@ -121,7 +124,9 @@ enum status repeats_add(const char *dir, struct repeats *r)
     char path[REPEATS_PATH_SIZE];
     struct words names = {0};
     enum status st;
-    if (run_exists(dir))
+    bool is_run;
+    TRY(run_look(dir, &is_run));
+    if (is_run)
         return add_run(dir, r);
     CHECK(dir_list(dir, "", &names));
     for (int i = 0; i < names.n; i++) {

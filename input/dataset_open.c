@@ -242,8 +242,10 @@ bool dataset_has_split(const char *dir, const char *split)
     struct words shards = {0};
     struct dataset *d;
     char folder[4096];
-    if (path_format(folder, sizeof folder, "%s/%s", dir, split) == STATUS_OK && path_is_dir(folder))
-        return true;
+    bool is_dir;
+    if (path_format(folder, sizeof folder, "%s/%s", dir, split) == STATUS_OK &&
+        (path_look_dir(folder, &is_dir) != STATUS_OK || is_dir))
+        return true; /* dataset_open will report a folder that cannot be looked at */
     if (array_new(&d, 1) != STATUS_OK)
         return true; /* dataset_open will report the lack of memory */
     bool found = shards_find(dir, split, d, &shards) != STATUS_OK || shards.n > 0;

@@ -238,7 +238,9 @@ enum status plot_sources(const struct plot_sources *c)
     TRY(check(c));
     TRY(choose_out(c, out));
     bool known = is_study(c->dir[0]) || is_published(c->dir[0]) || is_record(c->dir[0]);
-    if (!known && !run_exists(c->dir[0])) /* which fails, before a folder is made */
+    if (!known)
+        TRY(run_look(c->dir[0], &known));
+    if (!known) /* which fails, before a folder is made */
         return run_load(c->dir[0], &(struct run *){NULL});
     TRY(dir_make(out));
     TRY(dir_lock(out, "ampscale plot", 0, &lock));

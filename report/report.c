@@ -55,10 +55,10 @@ static enum status runs_load(const struct item *item, struct runs *runs)
     CHECK(dir_list(item->path, "", &names));
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(dir, sizeof dir, "%s/%s", item->path, names.v[i]));
-        bool is_dir;
-        if (path_look_dir(dir, &is_dir) != STATUS_OK)
+        bool is_run;
+        if (run_look(dir, &is_run) != STATUS_OK)
             table_add(&runs->damaged, "%s", status_message());
-        else if (is_dir && run_exists(dir))
+        else if (is_run)
             CHECK(runs_add(runs, dir));
     }
 done:

@@ -14,19 +14,26 @@
 
 enum { DEPTH_MAX = 4 };
 
-enum entry { ENTRY_OTHER, ENTRY_FOLDER, ENTRY_RUN, ENTRY_JSON };
+enum entry { ENTRY_OTHER, ENTRY_FOLDER, ENTRY_STUDY, ENTRY_RUN, ENTRY_ACCEPTANCE, ENTRY_JSON };
 
-/* Looks at an entry of a folder. One that cannot be looked at is named in items->unread. */
-static enum entry look_at(struct items *items, const char *path)
+static enum status look_at(const char *path, enum entry *entry)
 {
-    bool is_dir;
-    if (path_look_dir(path, &is_dir) != STATUS_OK) {
-        table_add(&items->unread, "%s", status_message());
-        return ENTRY_OTHER;
+    static const struct {
+        const char *file; /* which only a folder of this kind has */
+        enum entry entry;
+    } kinds[] = {
+        {ANALYSIS_FILE, ENTRY_STUDY}, {"run.json", ENTRY_RUN}, {ACCEPT_FILE, ENTRY_ACCEPTANCE}};
+    char file[REPORT_PATH_SIZE];
+    bool is_dir, has;
+    TRY(path_look_dir(path, &is_dir));
+    *entry = is_dir ? ENTRY_FOLDER : text_ends_with(path, ".json") ? ENTRY_JSON : ENTRY_OTHER;
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds) && *entry == ENTRY_FOLDER; i++) {
+        TRY(path_format(file, sizeof file, "%s/%s", path, kinds[i].file));
+        TRY(path_look(file, &has));
+        if (has)
+            *entry = kinds[i].entry;
     }
-    if (is_dir)
-        return run_exists(path) ? ENTRY_RUN : ENTRY_FOLDER;
-    return text_ends_with(path, ".json") ? ENTRY_JSON : ENTRY_OTHER;
+    return STATUS_OK;
 }
 
 static enum status add(struct items *items, enum item_kind kind, const char *place,
@@ -48,6 +55,33 @@ static enum status add(struct items *items, enum item_kind kind, const char *pla
     return STATUS_OK;
 }
 
+static enum status scan(struct items *items, const char *place, const char *dir, int depth);
+
+/* Adds an entry of the folder `place`, and what it contains. */
+static enum status add_entry(struct items *items, const char *place, const char *path,
+                             enum entry entry, int depth)
+{
+    char file[REPORT_PATH_SIZE];
+    switch (entry) {
+    case ENTRY_FOLDER:
+        return scan(items, place, path, depth);
+    case ENTRY_STUDY:
+        return add(items, ITEM_STUDY, place, path);
+    case ENTRY_RUN:
+        return add(items, ITEM_RUN, place, path);
+    case ENTRY_ACCEPTANCE: /* the other files in `path` belong to it */
+        TRY(path_format(file, sizeof file, "%s/" ACCEPT_FILE, path));
+        return add(items, ITEM_RECORD, place, file);
+    case ENTRY_JSON:
+        return add(items, ITEM_RECORD, place, path);
+    case ENTRY_OTHER:
+        break;
+    }
+    return STATUS_OK;
+}
+
+/* Adds the contents of a folder that is itself no record. Names entries that cannot be looked at in
+ * items->unread. */
 static enum status scan(struct items *items, const char *place, const char *dir, int depth)
 {
     char path[REPORT_PATH_SIZE];
@@ -55,19 +89,14 @@ static enum status scan(struct items *items, const char *place, const char *dir,
     enum entry *entry = NULL;
     bool runs = false, records = false; /* the folder directly contains some */
     enum status st;
-    if (dir_has(dir, ANALYSIS_FILE))
-        return add(items, ITEM_STUDY, place, dir);
-    if (run_exists(dir))
-        return add(items, ITEM_RUN, place, dir);
-    if (dir_has(dir, ACCEPT_FILE)) { /* the other files in `dir` belong to the acceptance */
-        TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
-        return add(items, ITEM_RECORD, place, path);
-    }
     CHECK(dir_list(dir, "", &names));
     CHECK(array_new(&entry, names.n));
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
-        entry[i] = look_at(items, path);
+        if (look_at(path, &entry[i]) != STATUS_OK) {
+            table_add(&items->unread, "%s", status_message());
+            entry[i] = ENTRY_OTHER;
+        }
         runs = runs || entry[i] == ENTRY_RUN;
         records = records || entry[i] == ENTRY_JSON;
     }
@@ -75,14 +104,12 @@ static enum status scan(struct items *items, const char *place, const char *dir,
      * their `place`. */
     if (runs)
         CHECK(add(items, ITEM_RUNS, records ? dir : place, dir));
-    if ((runs && !records) || depth == DEPTH_MAX)
+    if (depth == DEPTH_MAX)
         goto done;
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
-        if (entry[i] == ENTRY_FOLDER)
-            CHECK(scan(items, dir, path, depth + 1));
-        else if (entry[i] == ENTRY_JSON)
-            CHECK(add(items, ITEM_RECORD, dir, path));
+        if (entry[i] != ENTRY_RUN)
+            CHECK(add_entry(items, dir, path, entry[i], depth + 1));
     }
 done:
     free(entry);
@@ -102,13 +129,13 @@ static int compare_items(const void *a, const void *b)
 enum status items_scan(struct items *items, const char *dir)
 {
     int before = items->n;
-    bool is_dir;
-    TRY(path_look_dir(dir, &is_dir));
-    if (!is_dir)
+    enum entry entry;
+    TRY(look_at(dir, &entry));
+    if (entry == ENTRY_OTHER || entry == ENTRY_JSON)
         return status_fail(
             STATUS_DATA,
             "no folder '%s': give a folder that contains studies, runs or records of bench", dir);
-    TRY(scan(items, dir, dir, 0));
+    TRY(add_entry(items, dir, dir, entry, 0));
     if (items->n > before)
         qsort(&items->v[before], (size_t)(items->n - before), sizeof *items->v, compare_items);
     return STATUS_OK;

@@ -217,20 +217,25 @@ done:
     return st;
 }
 
-bool run_exists(const char *dir)
+enum status run_look(const char *dir, bool *exists)
 {
     char path[4096];
-    return path_format(path, sizeof path, "%s/run.json", dir) == STATUS_OK && path_exists(path);
+    TRY(path_look_dir(dir, exists)); /* a link that leads nowhere has no run */
+    if (!*exists)
+        return STATUS_OK;
+    TRY(path_format(path, sizeof path, "%s/run.json", dir));
+    return path_look(path, exists);
 }
 
 /* Loads run.json, and adds the attempt that it describes. */
 static enum status info_load(const char *dir, struct run *run)
 {
-    bool is_dir;
+    bool is_dir, is_run;
     TRY(path_look_dir(dir, &is_dir));
     if (!is_dir)
         return status_fail(STATUS_DATA, "no run in '%s': there is no such folder", dir);
-    if (!run_exists(dir))
+    TRY(run_look(dir, &is_run));
+    if (!is_run)
         return status_fail(STATUS_DATA,
                            "no run in '%s': it has no run.json; give the folder of 'ampscale "
                            "train --out'",

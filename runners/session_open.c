@@ -199,7 +199,10 @@ enum status session_choose_dir(struct session *s)
 {
     const struct train_config *c = s->config;
     char prefix[4096];
-    if (c->out && !(c->evaluate && run_exists(c->out)))
+    bool is_run = false;
+    if (c->evaluate && c->out)
+        TRY(run_look(c->out, &is_run));
+    if (c->out && !is_run)
         return path_format(s->dir, sizeof s->dir, "%s", c->out);
     if (c->out)
         TRY(path_format(prefix, sizeof prefix, "%s/evaluation", c->out));

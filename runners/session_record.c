@@ -126,7 +126,10 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     bool other = from && strcmp(from, "auto") != 0 && realpath(from, file) &&
                  stat(dirname(file), &a) == 0 && stat(s->dir, &b) == 0 &&
                  (a.st_dev != b.st_dev || a.st_ino != b.st_ino); /* of another folder */
-    if (other && dir_has(s->dir, "run.json"))
+    bool taken = false;
+    if (other)
+        TRY(run_look(s->dir, &taken));
+    if (taken)
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);
     struct run_info locked = *info;

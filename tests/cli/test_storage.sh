@@ -105,4 +105,37 @@ done
 cp -r kept/first kept/zebra
 interposed "stat:EIO:1-:kept/first" run report kept --no-figures -o report.md
 ((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "^| zebra " report.md || fail "report: $code, $(<err)"
+# Nor does a report leave out records because of a single one.
+mkdir -p tree/a/runs tree/b
+cp -r reference tree/a/runs/one
+cp -r reference tree/a/runs/two
+cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/study-quick tree/b/study
+AMPSCALE_INTERPOSE_COUNT=$scratch/looks LD_PRELOAD=$interpose expect 0 report tree --no-figures -o whole.md
+for ((n = $(awk '$1 == "stat" { print $2 }' looks); n > 0; n--)); do
+    interposed "stat:EIO:$n" run report tree --no-figures -o report.md
+    if ((code == 0)); then
+        cmp -s whole.md report.md || fail "report, stat $n: another report, and no error"
+    else
+        grep -q "Input/output error" err || fail "report, stat $n: $code, $(<err)"
+    fi
+done
+# A failed run whose folder cannot be looked at is not a run that has completed.
+mkdir base gone
+cp -r reference base/first
+expect_train 0 "${run[@]}" --epochs 1 --out gone/first
+echo '{"reason": "killed"}' >gone/second.failed
+for n in 1 2; do
+    interposed "stat:EIO:$n:gone/second" run compare base gone
+    ((code == 1)) && grep -q "'gone/second.*': Input/output error" err || fail "compare: $code, not 1: $(<out) $(<err)"
+done
+# A split that a study cannot look at is not one that does not exist.
+cat >study.json <<'END'
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1]}, "precisions": ["fp32"], "archs": ["resnet8"],
+ "batch": {"weak": [4]}, "data": [{"name": "images", "folder": "data"}], "image_size": 32, "threads": 1, "workers": 1,
+ "repeats": 1, "warmup_steps": 1, "measured_steps": 2, "limit_s": 60}
+END
+for split in train val; do
+    AMPSCALE_INTERPOSE_ONLY=study interposed "stat:EIO:1:data/$split" run study study.json --no-report --out studied-$split
+    ! grep "there is no folder" err || fail "study: one failed look at the folder of images: $code"
+done
 finish
