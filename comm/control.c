@@ -315,6 +315,13 @@ static enum status get_message(const struct rendezvous_config *c, int fd, void *
     return socket_get_plain(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
+/* The time limit, in seconds, of a step of an attempt that ends at the time `end`. */
+static double step_s(double end)
+{
+    double left = end - clock_s();
+    return left > HELLO_S ? HELLO_S : left > CHECK_S ? left : CHECK_S;
+}
+
 /* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet. */
 static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
@@ -328,7 +335,7 @@ static enum status introduce(const struct rendezvous_config *c, int fd, double e
     unsigned char proof[DIGEST_BYTES];
     digest_text(c->job, both.job);
     TRY(nonce_make(both.nonce));
-    TRY(get_message(c, fd, &both, HELLO, clock_s() + HELLO_S)); /* from any program */
+    TRY(get_message(c, fd, &both, HELLO, clock_s() + step_s(end))); /* from any program */
     if (both.first_magic != magic)
         return STATUS_IO;
     secret_proof(c->secret, kinds[c->kind].label, &both, PROVED, both.proof);
@@ -352,7 +359,7 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
 {
     enum status st = STATUS_IO;
     for (; list && st == STATUS_IO; list = list->ai_next) {
-        peer[0] = socket_connect(list, HELLO_S);
+        peer[0] = socket_connect(list, step_s(end));
         if (peer[0] < 0 && (errno == EMFILE || errno == ENFILE))
             return status_fail(STATUS_LIBRARY, "cannot open a socket to '%s': %s", c->address,
                                strerror(errno));
@@ -571,11 +578,16 @@ enum status control_check(struct comm *c, int *absent)
             continue;
         ssize_t n = recv(t->peer[r], &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
         bool later = n < 0 ? errno == EAGAIN || errno == EINTR : n > 0 && n < (ssize_t)sizeof m;
-        *absent = later ? r : *absent;
+        *absent = later && *absent < 0 ? r : *absent;
         if (!later && (n <= 0 || m.failure.status != STATUS_OK)) /* which no data follows */
             TRY(get(t, r, NULL, &m, NULL, 0));
     }
     return STATUS_OK;
+}
+
+void control_set_timeout(struct comm *c, double timeout_s)
+{
+    ((struct tcp *)c)->timeout_s = timeout_s;
 }
 
 int control_socket(const struct comm *c, int rank)

@@ -130,8 +130,12 @@ MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double ti
 
 /* For use between two operations of a communicator of comm_open_tcp, while the ranks do something
  * else together: fails if another rank has failed or is lost, of which rank 0 then informs all.
- * Sets *absent, on rank 0, to a rank that has not begun the next operation; -1: all have. */
+ * Sets *absent, on rank 0, to the first rank that has not begun the next operation; -1: all have.
+ */
 MUST_CHECK enum status control_check(struct comm *c, int *absent);
+
+/* Sets the time limit of the following operations of a communicator of comm_open_tcp (0: none). */
+void control_set_timeout(struct comm *c, double timeout_s);
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

@@ -20,6 +20,10 @@
 
 enum { TEXT_MAX = 256, JOB_MAX = TEXT_MAX + 24, AGAIN_NS = 5000000 };
 
+/* The time limits of ranks that wait for each other while they connect end one after the other, by
+ * these seconds: the rank that cannot connect knows the most, and its reason is then everyone's. */
+enum { ACCEPTS_LATER_S = 2, FIRST_LATER_S = 4, OTHERS_LATER_S = 6 };
+
 struct gloo {
     struct comm_queue queue;
     struct comm *control; /* has the connections to rank 0; owned after a successful opening */
@@ -105,6 +109,11 @@ static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT
     return socket_listen_free((struct sockaddr *)&a, listener, address);
 }
 
+static double later(double timeout_s, int seconds)
+{
+    return timeout_s > 0 ? timeout_s + seconds : 0; /* 0: no limit */
+}
+
 /* On rank 0: waits until each other rank has sent its message. comm_gather takes them in the order
  * of the ranks, but the first may wait for another that fails. */
 static enum status wait_for_all(struct comm *control, double timeout_s)
@@ -125,7 +134,10 @@ static enum status wait_for_all(struct comm *control, double timeout_s)
 static enum status exchange(struct comm *control, enum status st, double timeout_s,
                             const struct place *own, struct place *all)
 {
-    if (st == STATUS_OK && comm_rank(control) == 0)
+    bool first = comm_rank(control) == 0;
+    timeout_s = later(timeout_s, first ? FIRST_LATER_S : OTHERS_LATER_S);
+    control_set_timeout(control, timeout_s);
+    if (st == STATUS_OK && first)
         st = wait_for_all(control, timeout_s);
     if (st != STATUS_OK)
         comm_fail(control, st, status_message()); /* comm_gather fails with it */
@@ -152,6 +164,7 @@ static enum status meet_each(struct comm *control, struct rendezvous_config c, i
 {
     char job[JOB_MAX];
     int *peer, rank = comm_rank(control);
+    double timeout_s = c.timeout_s;
     enum status st = STATUS_OK;
     TRY(array_new(&peer, comm_size(control)));
     c.job = job;
@@ -162,6 +175,8 @@ static enum status meet_each(struct comm *control, struct rendezvous_config c, i
         c.address = all[to].text;
         c.rank = to == rank ? 0 : rank + 1;
         c.size = to + 1;
+        c.timeout_s = to == rank ? later(timeout_s, ACCEPTS_LATER_S) : timeout_s;
+        double end = clock_s() + timeout_s;
         st = to == rank ? rendezvous_gather(&c, &listener, 1, peer) : rendezvous_meet(&c, peer);
         for (int r = 0; r < to && to == rank; r++) {
             socket[r] = peer[r + 1];
@@ -171,7 +186,10 @@ static enum status meet_each(struct comm *control, struct rendezvous_config c, i
         }
         if (to > rank)
             socket[to] = peer[0];
-        if (to > rank && st != STATUS_OK)
+        if (to > rank && st == STATUS_LIBRARY && timeout_s > 0 && clock_s() >= end)
+            st = status_fail(st, "cannot connect to rank %d for Gloo at '%s' within %g s", to,
+                             all[to].text, timeout_s);
+        else if (to > rank && st != STATUS_OK)
             st = status_context(st, "cannot connect to rank %d for Gloo", to);
     }
     free(peer);

@@ -55,4 +55,12 @@ for rank in 0 1; do
 done
 # Of the Gloo connections, rank 0 accepts none: it gives rank 1's reason.
 grep -qE "^ampscale: rank 1: cannot accept a connection at .*: Too many open files$" err0 || fail "rank 0 gives another reason: $(<err0)"
+
+# If a rank stands still while three connect, all name it, and not one that waits for it.
+pair_env=(LOCAL_RANK=0 "LOCAL_RANK=1 LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=accept:delay12000:1" LOCAL_RANK=2)
+pair run --comm-timeout 2
+for rank in 0 2; do
+    grep -qE "^ampscale: (rank 0: )?cannot connect to rank 1 for Gloo at '127.0.0.1:[0-9]+' within 2 s$" err$rank ||
+        fail "rank 1 stands still, but rank $rank says: $(<err$rank)"
+done
 finish

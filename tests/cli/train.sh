@@ -73,8 +73,8 @@ same_run() {
     [[ -z $extra ]] || fail "$what: the temporary file '$extra' remains"
 }
 
-# pair_start DIR ARGS... [-- MORE...]: starts two ranks that connect at an address, with the variables
-# of pair_env. Rank 1 also gets MORE. Fills `pids`.
+# pair_start DIR ARGS... [-- MORE...]: starts two ranks, or as many as pair_env has entries, which are
+# their variables, that connect at an address. Ranks above 0 also get MORE. Fills `pids`.
 pair_env=(LOCAL_RANK=0 LOCAL_RANK=1)
 pair_start() {
     local dir=$1 both=() more=() rank port=$((20000 + RANDOM % 12000))
@@ -84,18 +84,19 @@ pair_start() {
         both+=("$1")
         shift
     done
-    for rank in 0 1; do
+    pids=()
+    for rank in "${!pair_env[@]}"; do
         ((rank == 0)) || more=("${@:2}")
         # shellcheck disable=SC2086 # several variables
-        env RANK=$rank WORLD_SIZE=2 ${pair_env[rank]} "${limited[@]}" "$program" train "${net[@]}" "${both[@]}" \
+        env RANK=$rank WORLD_SIZE=${#pair_env[@]} ${pair_env[rank]} "${limited[@]}" "$program" train "${net[@]}" "${both[@]}" \
             "${more[@]}" --rendezvous "127.0.0.1:$port" --out "$dir" >"$scratch/out$rank" 2>"$scratch/err$rank" </dev/null &
         pids[rank]=$!
     done
 }
 
-# pair DIR ARGS... [-- MORE...]: starts two ranks, and waits for them. Fills `code` with rank 0's exit
-# code. Tries several ports, since another process may use one. If `only_first` is set, ends rank 1
-# after rank 0.
+# pair DIR ARGS... [-- MORE...]: starts the ranks, and waits for them. Fills `code` with rank 0's exit
+# code. Tries several ports, since another process may use one. If `only_first` is set, ends the
+# others after rank 0.
 only_first=
 pair() {
     local try
@@ -104,9 +105,9 @@ pair() {
         code=0
         wait "${pids[0]}" || code=$?
         grep -q "rank 0 cannot listen at" "$scratch/err0" || break
-        kill "${pids[1]}"
-        wait "${pids[1]}" 2>/dev/null
+        kill "${pids[@]:1}"
+        wait "${pids[@]:1}" 2>/dev/null
     done
-    [[ -z $only_first ]] || kill "${pids[1]}" 2>/dev/null
-    wait "${pids[1]}" 2>/dev/null
+    [[ -z $only_first ]] || kill "${pids[@]:1}" 2>/dev/null
+    wait "${pids[@]:1}" 2>/dev/null
 }
