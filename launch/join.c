@@ -33,29 +33,47 @@ static enum status check_signals(const void *context)
     return process_signals_check(&l->signals);
 }
 
-static enum status join_as_first(const struct launch *l, const struct rendezvous_config *r,
-                                 int *peer, struct node_place *place)
+/* Waits until all nodes have joined, or until the time limit. Sets ranks[i] to node i's number of
+ * ranks, 0 if it has not joined, and *here to the number of nodes that have joined. */
+static enum status take_nodes(const struct launch *l, struct rendezvous_config *r, int *peer,
+                              struct node_place *place, uint32_t *ranks, int *here)
 {
     const struct launch_config *c = &l->config;
-    uint32_t *ranks, here = 0, first = 0;
-    enum status st = rendezvous_meet(r, peer);
-    if (st != STATUS_OK && st != STATUS_LIBRARY) /* which means that a node is missing */
-        return st;
+    double end = clock_s() + c->join_timeout;
+    enum status st;
+    do {
+        for (int i = 0; i < c->nodes; i++) /* so that these nodes join again */
+            fd_close(&peer[i]);
+        st = rendezvous_meet(r, peer);
+        if (st != STATUS_OK && st != STATUS_LIBRARY) /* which means that a node is missing */
+            return st;
+        place->size = *here = 0;
+        place->resume = l->resume;
+        for (int i = 0; i < c->nodes; i++) {
+            struct message m = {.ranks = htonl((uint32_t)c->node_ranks), .resume = l->resume};
+            /* A node whose launcher has ended sends no number, and has not joined. */
+            bool sent = i == 0 ||
+                        (peer[i] >= 0 && socket_get(peer[i], &m, sizeof m, MESSAGE_S) == STATUS_OK);
+            ranks[i] = sent && ntohl(m.ranks) <= LAUNCHER_RANKS_MAX ? ntohl(m.ranks) : 0;
+            place->size += (int)ranks[i];
+            place->resume = place->resume || (ranks[i] > 0 && m.resume);
+            *here += ranks[i] > 0;
+        }
+        r->timeout_s = end - clock_s();
+    } while (st == STATUS_OK && *here < c->nodes && r->timeout_s > 0);
+    return STATUS_OK;
+}
+
+static enum status join_as_first(const struct launch *l, struct rendezvous_config *r, int *peer,
+                                 struct node_place *place)
+{
+    const struct launch_config *c = &l->config;
+    uint32_t *ranks, first = 0;
+    int here;
     TRY(array_new(&ranks, c->nodes));
-    for (int i = 0; i < c->nodes; i++) {
-        struct message m = {.ranks = htonl((uint32_t)c->node_ranks), .resume = l->resume};
-        /* A node whose launcher has ended sends no number, and has not joined. */
-        bool sent =
-            i == 0 || (peer[i] >= 0 && socket_get(peer[i], &m, sizeof m, MESSAGE_S) == STATUS_OK);
-        if (!sent || ntohl(m.ranks) == 0 || ntohl(m.ranks) > LAUNCHER_RANKS_MAX)
-            continue;
-        ranks[i] = ntohl(m.ranks);
-        place->size += (int)ranks[i];
-        place->resume = place->resume || m.resume;
-        here++;
-    }
-    bool enough = here >= (uint32_t)c->min_nodes;
-    for (int i = 0; i < c->nodes; i++) {
+    enum status st = take_nodes(l, r, peer, place, ranks, &here);
+    bool enough = st == STATUS_OK && here >= c->min_nodes;
+    for (int i = 0; i < c->nodes && st == STATUS_OK; i++) {
         const struct message m = {.first = htonl(first),
                                   .size = enough ? htonl((uint32_t)place->size) : 0,
                                   .resume = place->resume};
@@ -65,13 +83,14 @@ static enum status join_as_first(const struct launch *l, const struct rendezvous
         first += ranks[i];
     }
     free(ranks);
+    TRY(st);
     if (!enough)
         return status_fail(STATUS_LIBRARY,
-                           "only %u of %d nodes joined at '%s' within %d s, but the job needs %d",
+                           "only %d of %d nodes joined at '%s' within %d s, but the job needs %d",
                            here, c->nodes, c->rendezvous, c->join_timeout, c->min_nodes);
-    if (here < (uint32_t)c->nodes)
+    if (here < c->nodes)
         fprintf(stderr,
-                "ampscale: warning: %u of %d nodes have joined within %d s: world size %d\n", here,
+                "ampscale: warning: %d of %d nodes have joined within %d s: world size %d\n", here,
                 c->nodes, c->join_timeout, place->size);
     return STATUS_OK;
 }
@@ -122,6 +141,8 @@ static enum status join(const struct launch *l, struct node_place *place)
         snprintf(job, sizeof job, "%s", out ? out : "");
     CHECK(secret_read(launch_command_value(c->argc, c->argv, "--secret-file"), &secret));
     CHECK(array_new(&peer, c->nodes));
+    for (int i = 0; i < c->nodes; i++)
+        peer[i] = -1;
     struct rendezvous_config r = {.kind = RENDEZVOUS_NODES,
                                   .address = c->rendezvous,
                                   .rank = c->node,

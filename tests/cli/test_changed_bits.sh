@@ -63,4 +63,21 @@ for rank in 0 2; do
     grep -qE "^ampscale: (rank 0: )?cannot connect to rank 1 for Gloo at '127.0.0.1:[0-9]+' within 2 s$" err$rank ||
         fail "rank 1 stands still, but rank $rank says: $(<err$rank)"
 done
+
+# A node that is lost while it joins, as the last one, may join again.
+port=$((20000 + RANDOM % 12000))
+together=(launch --nproc-per-node 1 --nnodes 2 --restarts 1 --join-timeout 60 --rendezvous "127.0.0.1:$port")
+pids=()
+for node in 0 1; do
+    fault=()
+    ((node == 0)) || fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE=recv:FLIP:2 AMPSCALE_INTERPOSE_ONLY=launch
+        AMPSCALE_INTERPOSE_STATE="$scratch/state")
+    env AMPSCALE_JOB=joins "${fault[@]}" "$program" "${together[@]}" --node-rank $node --log-dir "joins-$node" \
+        train "${net[@]}" --out joins >out$node 2>err$node </dev/null &
+    pids[node]=$!
+done
+for node in 0 1; do
+    wait "${pids[node]}" || fail "node $node, whose other was lost as it joined: $(<err$node)"
+done
+grep -q "does not know the secret" err1 || fail "no bit changed as node 1 joined: $(<err1)"
 finish
