@@ -41,6 +41,7 @@ enum {
 static const double HELLO_S = 5;   /* time limit for a new connection to send its proof */
 static const double CHECK_S = 0.2; /* time between checks for a request to stop */
 static const double MEET_S = 300;  /* time limit of control_meet if the caller gives none */
+static const double LATER_S = 2;   /* by which others wait longer for rank 0, which knows more */
 
 enum verdict {
     ACCEPTED,
@@ -624,10 +625,18 @@ enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
     TRY(array_new(&t, 1));
     t->base = (struct comm){.calls = &calls, .rank = config->rank, .size = config->size};
     t->timeout_s = config->timeout_s;
+    if (config->rank > 0 && config->timeout_s > 0)
+        t->timeout_s += LATER_S;
     CHECK(secret_read(config->secret_file, &secret));
     CHECK(array_new(&t->data, config->rank == 0 ? DATA_MAX : 0));
     CHECK(array_new(&t->peer, config->size));
-    CHECK(rendezvous_meet(&meeting, t->peer));
+    st = rendezvous_meet(&meeting, t->peer);
+    if (st == STATUS_LIBRARY && config->rank == 0) { /* a rank is missing: informs the others */
+        first_failure_keep(&t->failure, st);
+        send_failure(t);
+        st = first_failure_return(&t->failure);
+    }
+    CHECK(st);
     *c = &t->base;
 done:
     secret_clear(&secret);

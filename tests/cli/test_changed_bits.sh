@@ -63,6 +63,12 @@ for rank in 0 2; do
     grep -qE "^ampscale: (rank 0: )?cannot connect to rank 1 for Gloo at '127.0.0.1:[0-9]+' within 2 s$" err$rank ||
         fail "rank 1 stands still, but rank $rank says: $(<err$rank)"
 done
+# So do they if it has not connected at all.
+pair_env=(LOCAL_RANK=0 LOCAL_RANK=1 "LOCAL_RANK=2 LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=socket:delay9000:1")
+pair run --comm-timeout 2
+for rank in 0 1; do
+    grep -qE "^ampscale: rank 2 of 3 did not reach '127.0.0.1:[0-9]+' within 2 s$" err$rank || fail "rank 2 is missing, but rank $rank says: $(<err$rank)"
+done
 
 # A node that is lost while it joins, as the last one, may join again.
 port=$((20000 + RANDOM % 12000))
