@@ -56,11 +56,17 @@ void fd_close(int *fd)
     *fd = -1;
 }
 
+static enum status cannot_look(const char *path)
+{
+    return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
+}
+
 enum status dir_remove(const char *path)
 {
     struct stat s;
-    bool absent = lstat(path, &s) != 0 && errno == ENOENT;
-    if (absent || nftw(path, remove_one, FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS) == 0)
+    if (lstat(path, &s) != 0)
+        return errno == ENOENT ? STATUS_OK : cannot_look(path);
+    if (nftw(path, remove_one, FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS) == 0)
         return STATUS_OK;
     return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
@@ -158,13 +164,26 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     return st;
 }
 
+enum status path_stat(const char *path, struct stat *s, bool *exists)
+{
+    *exists = stat(path, s) == 0;
+    return *exists || errno == ENOENT || errno == ENOTDIR ? STATUS_OK : cannot_look(path);
+}
+
 enum status path_look(const char *path, bool *exists)
 {
-    struct stat s;
-    *exists = stat(path, &s) == 0;
-    if (*exists || errno == ENOENT || errno == ENOTDIR)
-        return STATUS_OK;
-    return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
+    return path_stat(path, &(struct stat){0}, exists);
+}
+
+enum status path_same(const char *a, const char *b, bool *same)
+{
+    struct stat x, y;
+    *same = false;
+    TRY(path_stat(a, &x, same));
+    if (*same)
+        TRY(path_stat(b, &y, same));
+    *same = *same && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return STATUS_OK;
 }
 
 enum status path_look_dir(const char *path, bool *exists)
@@ -174,7 +193,7 @@ enum status path_look_dir(const char *path, bool *exists)
     *exists = found && S_ISDIR(s.st_mode);
     if (found || errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
         return STATUS_OK;
-    return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
+    return cannot_look(path);
 }
 
 bool path_exists(const char *path)

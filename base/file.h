@@ -39,6 +39,12 @@ MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
  * there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
+/* As path_look; *s is the status of the file or folder, if it exists. */
+MUST_CHECK enum status path_stat(const char *path, struct stat *s, bool *exists);
+
+/* Sets *same to whether both paths lead to the same file or folder. STATUS_IO as path_look. */
+MUST_CHECK enum status path_same(const char *a, const char *b, bool *same);
+
 /* Sets *exists to whether there is a folder at `path`, which may be a link to it. A link that leads
  * nowhere, or to itself, is none. STATUS_IO as path_look. */
 MUST_CHECK enum status path_look_dir(const char *path, bool *exists);

@@ -10,46 +10,39 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns whether the path is a record. A record is a file, but a run is a folder. */
-static bool is_record(const char *path)
-{
-    return path_exists(path) && !path_is_dir(path);
-}
+enum source { SOURCE_RUNS, SOURCE_STUDY, SOURCE_RECORD, SOURCE_PUBLISHED };
 
-/* Returns whether the path is a folder or a file that `ampscale study` has written. */
-static bool is_study(const char *path)
+/* Sets *source to SOURCE_STUDY for a folder or a file that `ampscale study` has written, to
+ * SOURCE_PUBLISHED for a published table (results/published.h), to SOURCE_RECORD for another file,
+ * and to SOURCE_RUNS for anything else. */
+static enum status look_at(const char *path, enum source *source)
 {
     char inside[4096];
-    const char *name = strrchr(path, '/');
-    name = name ? name + 1 : path;
-    if (is_record(path))
-        return strcmp(name, ANALYSIS_FILE) == 0;
-    snprintf(inside, sizeof inside, "%s/" ANALYSIS_FILE, path);
-    return is_record(inside);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool is_dir, has = false;
+    TRY(path_look_dir(path, &is_dir));
+    TRY(path_format(inside, sizeof inside, "%s%s", path, is_dir ? "/" ANALYSIS_FILE : ""));
+    TRY(path_look(inside, &has));
+    *source = !has                                               ? SOURCE_RUNS
+              : is_dir || strcmp(name, ANALYSIS_FILE) == 0       ? SOURCE_STUDY
+              : strlen(path) > 4 && text_ends_with(path, ".csv") ? SOURCE_PUBLISHED
+                                                                 : SOURCE_RECORD;
+    return STATUS_OK;
 }
 
-/* Returns whether the path is a published table (results/published.h). */
-static bool is_published(const char *path)
+static enum status check(const struct plot_sources *c, enum source source)
 {
-    size_t n = strlen(path);
-    return is_record(path) && n > 4 && strcmp(path + n - 4, ".csv") == 0;
-}
-
-static enum status check(const struct plot_sources *c)
-{
-    bool is_dir;
     if (c->n == 0)
         return status_fail(STATUS_USAGE, "no run to draw: give the folder of a run");
     if (c->n > 1 && !c->out)
         return status_fail(STATUS_USAGE,
                            "several runs need a folder for their figures: give --out DIR");
-    TRY(path_look_dir(c->dir[0], &is_dir));
-    if (is_record(c->dir[0]) && !is_published(c->dir[0]) && !c->out)
+    if (source == SOURCE_RECORD && !c->out)
         return status_fail(STATUS_USAGE, "a record needs a folder for its figure: give --out DIR");
-    if (c->n_published > 0 && !is_study(c->dir[0]))
+    if (c->n_published > 0 && source != SOURCE_STUDY)
         return status_fail(STATUS_USAGE, "'%s' is not a study: --published applies to studies only",
                            c->dir[0]);
-    if (c->n > 1 && is_study(c->dir[0]))
+    if (c->n > 1 && source == SOURCE_STUDY)
         return status_fail(STATUS_USAGE,
                            "'%s' and other sources were given: studies are drawn one at a time",
                            c->dir[0]);
@@ -221,12 +214,12 @@ done:
 /* Sets `out` to the folder for the figures: --out if given. Otherwise, for a published table
  * NAME.csv, NAME-plots in the current folder, because the table's folder may be read-only.
  * Otherwise "plots" in dir[0]. */
-static enum status choose_out(const struct plot_sources *c, char out[4096])
+static enum status choose_out(const struct plot_sources *c, enum source source, char out[4096])
 {
     const char *slash = strrchr(c->dir[0], '/'), *name = slash ? slash + 1 : c->dir[0];
     if (c->out)
         return path_format(out, 4096, "%s", c->out);
-    if (is_published(c->dir[0]))
+    if (source == SOURCE_PUBLISHED)
         return path_format(out, 4096, "%.*s-plots", (int)strlen(name) - 4, name);
     return path_format(out, 4096, "%s/plots", c->dir[0]);
 }
@@ -235,20 +228,22 @@ enum status plot_sources(const struct plot_sources *c)
 {
     char out[4096];
     int lock;
-    TRY(check(c));
-    TRY(choose_out(c, out));
-    bool known = is_study(c->dir[0]) || is_published(c->dir[0]) || is_record(c->dir[0]);
+    enum source source = SOURCE_RUNS;
+    if (c->n > 0)
+        TRY(look_at(c->dir[0], &source));
+    TRY(check(c, source));
+    TRY(choose_out(c, source, out));
+    bool known = source != SOURCE_RUNS;
     if (!known)
         TRY(run_look(c->dir[0], &known));
     if (!known) /* which fails, before a folder is made */
         return run_load(c->dir[0], &(struct run *){NULL});
     TRY(dir_make(out));
     TRY(dir_lock(out, "ampscale plot", 0, &lock));
-    enum status st = is_study(c->dir[0]) ? draw_study(c, out)
-                     : c->n == 1 && is_published(c->dir[0])
-                         ? plot_published(c->dir[0], out, &c->options)
-                     : c->n == 1 && is_record(c->dir[0]) ? plot_record(c->dir[0], out, &c->options)
-                                                         : draw_runs(c, out);
+    enum status st = source == SOURCE_STUDY              ? draw_study(c, out)
+                     : c->n > 1 || source == SOURCE_RUNS ? draw_runs(c, out)
+                     : source == SOURCE_PUBLISHED ? plot_published(c->dir[0], out, &c->options)
+                                                  : plot_record(c->dir[0], out, &c->options);
     close(lock);
     return st;
 }

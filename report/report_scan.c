@@ -55,6 +55,19 @@ static enum status add(struct items *items, enum item_kind kind, const char *pla
     return STATUS_OK;
 }
 
+/* Sets *again to whether the folder has been scanned before, by another path to it. */
+static enum status scanned(struct items *items, const char *dir, bool *again)
+{
+    struct stat s = {0};
+    TRY(path_stat(dir, &s, again));
+    *again = false;
+    for (int i = 0; i < items->n_scanned && !*again; i++)
+        *again = items->scanned[i].st_dev == s.st_dev && items->scanned[i].st_ino == s.st_ino;
+    TRY(array_reserve(&items->scanned, items->n_scanned));
+    items->scanned[items->n_scanned++] = s;
+    return STATUS_OK;
+}
+
 static enum status scan(struct items *items, const char *place, const char *dir, int depth);
 
 /* Adds an entry of the folder `place`, and what it contains. */
@@ -88,7 +101,11 @@ static enum status scan(struct items *items, const char *place, const char *dir,
     struct words names = {0};
     enum entry *entry = NULL;
     bool runs = false, records = false; /* the folder directly contains some */
+    bool again;
     enum status st;
+    TRY(scanned(items, dir, &again));
+    if (again)
+        return STATUS_OK;
     CHECK(dir_list(dir, "", &names));
     CHECK(array_new(&entry, names.n));
     for (int i = 0; i < names.n; i++) {
@@ -144,6 +161,7 @@ enum status items_scan(struct items *items, const char *dir)
 void items_free(struct items *items)
 {
     free(items->v);
+    free(items->scanned);
     table_free(&items->unread);
     *items = (struct items){0};
 }

@@ -3,6 +3,8 @@
 
 #include "report/report_sections.h"
 
+#include <sys/stat.h>
+
 enum item_kind {
     ITEM_STUDY,  /* a folder with analysis.json */
     ITEM_RUNS,   /* a folder of runs */
@@ -23,12 +25,15 @@ struct items {
     int n;
     struct item *v;      /* (n) */
     struct table unread; /* messages about entries that cannot be looked at */
+    int n_scanned;
+    struct stat *scanned; /* (n_scanned) folders that are themselves no record */
 };
 
 /* Adds the records in `dir` and in its subfolders, but not the records inside another record, such
- * as an acceptance. Ignores other folders and files; of a single entry that cannot be looked at,
- * keeps the message. Sorts the items by place, then by kind (studies, runs, files), then by name.
- * STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder cannot be read. */
+ * as an acceptance. Scans a folder once, also if links lead to it. Ignores other folders and files;
+ * of a single entry that cannot be looked at, keeps the message. Sorts the items by place, then by
+ * kind (studies, runs, files), then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a
+ * folder cannot be read. */
 MUST_CHECK enum status items_scan(struct items *items, const char *dir);
 void items_free(struct items *items);
 

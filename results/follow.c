@@ -39,9 +39,11 @@ static enum status look(const struct follow *f, const char *file, struct sight *
 {
     char path[4096];
     struct stat s;
+    bool exists;
     TRY(path_format(path, sizeof path, "%s/%s", f->dir, file));
+    TRY(path_stat(path, &s, &exists));
     *out = (struct sight){.size = -1};
-    if (stat(path, &s) == 0)
+    if (exists)
         *out = (struct sight){s.st_dev, s.st_ino, s.st_mtim, s.st_size};
     return STATUS_OK;
 }

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 bool session_emulates(const struct session *s)
 {
@@ -122,12 +121,10 @@ static enum status begin_record(struct session *s, const struct run_info *info)
                           &s->expected));
     const char *from = s->config->resume;
     char file[4096]; /* PATH_MAX */
-    struct stat a, b;
-    bool other = from && strcmp(from, "auto") != 0 && realpath(from, file) &&
-                 stat(dirname(file), &a) == 0 && stat(s->dir, &b) == 0 &&
-                 (a.st_dev != b.st_dev || a.st_ino != b.st_ino); /* of another folder */
-    bool taken = false;
-    if (other)
+    bool same = true, taken = false;
+    if (from && strcmp(from, "auto") != 0 && realpath(from, file))
+        TRY(path_same(dirname(file), s->dir, &same));
+    if (!same) /* the checkpoint is of another folder */
         TRY(run_look(s->dir, &taken));
     if (taken)
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",

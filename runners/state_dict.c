@@ -2,6 +2,7 @@
 #include "runners/checkpoint.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/half.h"
 #include "model/safetensors.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool is_momentum(const char *name)
 {
@@ -175,13 +175,6 @@ enum status weights_load(const char *path, struct network *net, const struct gra
     return st;
 }
 
-/* Returns whether `a` and `b` are names of the same file. */
-static bool is_same(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 enum status checkpoint_export_weights(const char *from, const char *to,
                                       enum status (*proceed)(void))
 {
@@ -192,9 +185,10 @@ enum status checkpoint_export_weights(const char *from, const char *to,
     struct safetensors_pair pair[] = {{"format", "pt"}, {"arch", NULL}};
     size_t n = 0;
     char target[4096];
-    bool direct;
+    bool direct, same;
     TRY(output_find(to, target, &direct));
-    if (direct || is_same(from, to))
+    TRY(path_same(from, to, &same));
+    if (direct || same)
         return status_fail(STATUS_USAGE, "'%s' is %s; name another file", to,
                            direct ? "no regular file" : "the checkpoint itself");
     TRY(safetensors_open(from, &f));

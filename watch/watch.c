@@ -570,8 +570,10 @@ static enum status written(const struct planned_run *r, const char *suffix, doub
 {
     char path[4096];
     struct stat s;
+    bool exists;
     TRY(path_format(path, sizeof path, "%s%s", r->dir, suffix));
-    *out = stat(path, &s) == 0 ? (double)s.st_mtim.tv_sec + (double)s.st_mtim.tv_nsec * 1e-9 : -1;
+    TRY(path_stat(path, &s, &exists));
+    *out = exists ? (double)s.st_mtim.tv_sec + (double)s.st_mtim.tv_nsec * 1e-9 : -1;
     return STATUS_OK;
 }
 
@@ -640,12 +642,14 @@ static void plan_reason(const struct planned_run *r, char *out, int size)
 
 enum status watch_open(const char *dir, struct watch **out)
 {
+    char path[4096];
     enum status st;
     bool over;
     struct watch *w;
     TRY(array_new(&w, 1));
     CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
-    w->is_study = dir_has(dir, "plan.json");
+    CHECK(path_format(path, sizeof path, "%s/plan.json", dir));
+    CHECK(path_look(path, &w->is_study));
     if (w->is_study)
         CHECK(plan_load(dir, &w->plan));
     CHECK(watch_poll(w, &over));

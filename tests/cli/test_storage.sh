@@ -138,4 +138,22 @@ for split in train val; do
     AMPSCALE_INTERPOSE_ONLY=study interposed "stat:EIO:1:data/$split" run study study.json --no-report --out studied-$split
     ! grep "there is no folder" err || fail "study: one failed look at the folder of images: $code"
 done
+# Nor do plot and watch take a study for a run, a run for a study, or a complete run for another.
+quick=$source_dir/results/recorded/cpu-avx512-2-threads/study-quick
+for command in "plot $quick --format svg --out drawn" "plot reference --format svg --out drawn" "watch --once $quick" "watch --once reference"; do
+    read -ra words <<<"$command"
+    name=$quick last=12
+    [[ $command != *reference* ]] || name=reference
+    [[ $command != plot* ]] || last=3
+    expect 0 "${words[@]}"
+    sed 's/[0-9.]* [a-z]* ago//' out >whole
+    for ((n = 1; n <= last; n++)); do
+        AMPSCALE_INTERPOSE_ONLY=${words[0]} interposed "stat:EIO:$n:$name" run "${words[@]}"
+        if ((code == 0)); then
+            cmp -s whole <(sed 's/[0-9.]* [a-z]* ago//' out) || fail "$command, stat $n: another output: $(<out)"
+        else
+            ((code == 1)) && grep -q "Input/output error" err || fail "$command, stat $n: $code, $(<err)"
+        fi
+    done
+done
 finish

@@ -45,10 +45,16 @@ sed -i 's/"val_top1":[0-9.]*/"val_top1":50/' rec/here/precision/O1-seed0/epochs.
 expect 0 report --no-figures rec -o two.md
 grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "the report does not have the record's accuracy of 50"
 cmp -s one.md two.md && fail "the report is the same after a record has changed"
-ln -s loop rec/here/precision/loop
-expect 0 report --no-figures rec -o linked.md
-cmp two.md linked.md || fail "a link that cannot be followed changes the report"
-rm rec/here/precision/loop
+for link in loop . ..; do
+    ln -s $link rec/here/precision/loop
+    expect 0 report --no-figures rec -o linked.md
+    cmp two.md linked.md || fail "a link to '$link' changes the report"
+    rm rec/here/precision/loop
+done
+cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/study-quick rec/here/precision/study
+expect 0 report --no-figures rec -o beside.md
+grep -q '^#* Study quick$' beside.md && grep -q '^#* Runs: ' beside.md || fail "the report lacks the study that is beside the runs"
+rm -r rec/here/precision/study
 sed -i "s|\"data[^\"]*\"|\"my da'ta\"|" rec/here/precision/fp32-seed0/run.json
 expect 0 report --no-figures rec -o quoted.md
 grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "the path of a folder with a space and a quote is not quoted: $(grep '^ampscale train' quoted.md)"
