@@ -148,19 +148,25 @@ static enum status fleet_input_unfinished(struct fleet_input *in, const char *na
     return st;
 }
 
+/* Adds a node whose results cannot be read, for the reason of this thread's message. */
+static enum status add_unread(struct fleet_input *in, const char *dir, const char *name)
+{
+    char why[ACCEPT_REASON_SIZE];
+    const char *last = strrchr(dir, '/');
+    snprintf(why, sizeof why, "its results cannot be read: %s", status_message());
+    fprintf(stderr, "ampscale: node '%s' is skipped: %s\n", dir, why);
+    return fleet_input_unfinished(in, name ? name : last && last[1] ? last + 1 : dir, why);
+}
+
 /* Adds the report in `dir` as the node `name`. If `name` is NULL, uses the host's name instead. */
 static enum status add_node(struct fleet_input *in, const char *dir, const char *name)
 {
-    char spec[ACCEPT_PATH_SIZE], why[ACCEPT_REASON_SIZE];
+    char spec[ACCEPT_PATH_SIZE];
     struct accept_report r;
     TRY(path_format(spec, sizeof spec, "%s/spec.json", dir));
     enum status st = accept_report_load(dir, &r);
-    if (st == STATUS_DATA || st == STATUS_IO) {
-        const char *last = strrchr(dir, '/');
-        snprintf(why, sizeof why, "its results cannot be read: %s", status_message());
-        fprintf(stderr, "ampscale: node '%s' is skipped: %s\n", dir, why);
-        return fleet_input_unfinished(in, name ? name : last && last[1] ? last + 1 : dir, why);
-    }
+    if (st == STATUS_DATA || st == STATUS_IO)
+        return add_unread(in, dir, name);
     TRY(st);
     const char *other = json_text_at(in->places, name ? name : r.node);
     if (*other)
@@ -185,9 +191,15 @@ static enum status add_folders(struct fleet_input *in, const char *dir, int *fou
     CHECK(dir_list(dir, "", &name));
     for (int i = 0; i < name.n; i++) {
         CHECK(path_format(path, sizeof path, "%s/%s", dir, name.v[i]));
-        if (dir_has(path, ACCEPT_FILE))
+        bool has, begun = false;
+        enum status looked = dir_look(path, ACCEPT_FILE, &has);
+        if (looked == STATUS_OK && !has)
+            looked = dir_look(path, "spec.json", &begun);
+        if (looked != STATUS_OK)
+            CHECK(add_unread(in, path, name.v[i]));
+        else if (has)
             CHECK(add_node(in, path, name.v[i]));
-        else if (dir_has(path, "spec.json"))
+        else if (begun)
             CHECK(fleet_input_unfinished(in, name.v[i], NULL));
         else
             continue;
@@ -210,11 +222,12 @@ static enum status fleet_input_add(struct fleet_input *in, const char *path)
 {
     char file[ACCEPT_PATH_SIZE];
     int found = 0;
-    bool is_dir;
+    bool is_dir, has;
     TRY(path_look_dir(path, &is_dir));
     if (!is_dir)
         return nodes_read(path, &in->nodes);
-    if (dir_has(path, ACCEPT_FILE))
+    TRY(dir_look(path, ACCEPT_FILE, &has));
+    if (has)
         return add_node(in, path, NULL);
     TRY(add_folders(in, path, &found));
     if (found > 0)

@@ -26,10 +26,14 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-bool dir_has(const char *dir, const char *name)
+enum status dir_look(const char *dir, const char *name, bool *has)
 {
     char path[4096];
-    return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path && path_exists(path);
+    TRY(path_look_dir(dir, has)); /* a link that leads nowhere has nothing */
+    if (!*has)
+        return STATUS_OK;
+    TRY(path_format(path, sizeof path, "%s/%s", dir, name));
+    return path_look(path, has);
 }
 
 enum status dir_list(const char *dir, const char *suffix, struct words *names)

@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* Whether the folder exists and has the file or folder `name`. */
-bool dir_has(const char *dir, const char *name);
+/* Sets *has to whether the folder exists and has the file or folder `name`. STATUS_IO as path_look.
+ */
+MUST_CHECK enum status dir_look(const char *dir, const char *name, bool *has);
 
 /* Appends to `names` the names of the files in a folder that end in `suffix`, in byte order and
  * without hidden files; a suffix of "" means all files. STATUS_DATA: there is no such folder.

@@ -108,6 +108,8 @@ static enum status join_first(const struct launch *l, struct rendezvous_config *
         TRY(rendezvous_meet(r, peer));
         struct pollfd p = {.fd = peer[0], .events = POLLIN};
         bool connected = socket_put(peer[0], &m, sizeof m, MESSAGE_S) == STATUS_OK;
+        if (connected) /* node 0 limits the time, and may let all join once more */
+            end = clock_s() + l->config.join_timeout;
         double answer = clock_s() + l->config.join_timeout + MESSAGE_S;
         while (connected && poll(&p, 1, CHECK_MS) <= 0) {
             TRY(check_signals(l));

@@ -23,13 +23,11 @@ static enum status look_at(const char *path, enum entry *entry)
         enum entry entry;
     } kinds[] = {
         {ANALYSIS_FILE, ENTRY_STUDY}, {"run.json", ENTRY_RUN}, {ACCEPT_FILE, ENTRY_ACCEPTANCE}};
-    char file[REPORT_PATH_SIZE];
     bool is_dir, has;
     TRY(path_look_dir(path, &is_dir));
     *entry = is_dir ? ENTRY_FOLDER : text_ends_with(path, ".json") ? ENTRY_JSON : ENTRY_OTHER;
     for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds) && *entry == ENTRY_FOLDER; i++) {
-        TRY(path_format(file, sizeof file, "%s/%s", path, kinds[i].file));
-        TRY(path_look(file, &has));
+        TRY(dir_look(path, kinds[i].file, &has));
         if (has)
             *entry = kinds[i].entry;
     }

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/stats.h"
@@ -219,12 +220,7 @@ done:
 
 enum status run_look(const char *dir, bool *exists)
 {
-    char path[4096];
-    TRY(path_look_dir(dir, exists)); /* a link that leads nowhere has no run */
-    if (!*exists)
-        return STATUS_OK;
-    TRY(path_format(path, sizeof path, "%s/run.json", dir));
-    return path_look(path, exists);
+    return dir_look(dir, "run.json", exists);
 }
 
 /* Loads run.json, and adds the attempt that it describes. */

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/stats.h"
 #include "base/stop.h"
 #include "runners/pass.h"
@@ -396,6 +395,13 @@ static enum status evaluate(struct session *s)
     return session_leads(s) ? epoch_evaluated(s, &val) : STATUS_OK;
 }
 
+static bool has_checkpoint(const struct session *s)
+{
+    char path[4096];
+    return path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir) == STATUS_OK &&
+           path_exists(path);
+}
+
 /* Adds to this thread's message of STATUS_DIVERGED the precision, and the flags that the user can
  * change. The message remains one line. A checkpoint, if there is one, has finite values only. */
 static enum status explain_divergence(const struct session *s)
@@ -410,13 +416,12 @@ static enum status explain_divergence(const struct session *s)
         return status_fail(STATUS_DIVERGED,
                            "at precision %s these weights give no valid result: %s", precision,
                            found);
-    return status_fail(STATUS_DIVERGED,
-                       "training diverged at precision %s: %s; lower --lr, lengthen "
-                       "--warmup-epochs%s%s",
-                       precision, found, other,
-                       dir_has(s->dir, CHECKPOINT_NAME)
-                           ? " (the last checkpoint was written before the divergence)"
-                           : "");
+    return status_fail(
+        STATUS_DIVERGED,
+        "training diverged at precision %s: %s; lower --lr, lengthen "
+        "--warmup-epochs%s%s",
+        precision, found, other,
+        has_checkpoint(s) ? " (the last checkpoint was written before the divergence)" : "");
 }
 
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
@@ -430,7 +435,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(evaluate(&s));
     } else {
         st = train(&s);
-        if (st == STATUS_IO && s.record && dir_has(s.dir, CHECKPOINT_NAME))
+        if (st == STATUS_IO && s.record && has_checkpoint(&s))
             st = status_fail(st, "%s; then resume with --resume auto", status_message());
         CHECK(st);
     }

@@ -642,14 +642,12 @@ static void plan_reason(const struct planned_run *r, char *out, int size)
 
 enum status watch_open(const char *dir, struct watch **out)
 {
-    char path[4096];
     enum status st;
     bool over;
     struct watch *w;
     TRY(array_new(&w, 1));
     CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
-    CHECK(path_format(path, sizeof path, "%s/plan.json", dir));
-    CHECK(path_look(path, &w->is_study));
+    CHECK(dir_look(dir, "plan.json", &w->is_study));
     if (w->is_study)
         CHECK(plan_load(dir, &w->plan));
     CHECK(watch_poll(w, &over));

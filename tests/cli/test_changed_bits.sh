@@ -70,20 +70,35 @@ for rank in 0 1; do
     grep -qE "^ampscale: rank 2 of 3 did not reach '127.0.0.1:[0-9]+' within 2 s$" err$rank || fail "rank 2 is missing, but rank $rank says: $(<err$rank)"
 done
 
+# start_node NODE NODES LIMIT FAULT: starts the launcher of a node.
+start_node() {
+    local fault=()
+    [[ -z $4 ]] || fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE="$4" AMPSCALE_INTERPOSE_ONLY=launch AMPSCALE_INTERPOSE_STATE="$scratch/state")
+    env AMPSCALE_JOB=joins "${fault[@]}" "$program" launch --nproc-per-node 1 --nnodes "$2" --node-rank "$1" --restarts 1 \
+        --join-timeout "$3" --rendezvous "127.0.0.1:$port" --log-dir "joins-$1" train "${net[@]}" --out joins >"out$1" 2>"err$1" </dev/null &
+    pids[$1]=$!
+}
+
 # A node that is lost while it joins, as the last one, may join again.
-port=$((20000 + RANDOM % 12000))
-together=(launch --nproc-per-node 1 --nnodes 2 --restarts 1 --join-timeout 60 --rendezvous "127.0.0.1:$port")
-pids=()
-for node in 0 1; do
-    fault=()
-    ((node == 0)) || fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE=recv:FLIP:2 AMPSCALE_INTERPOSE_ONLY=launch
-        AMPSCALE_INTERPOSE_STATE="$scratch/state")
-    env AMPSCALE_JOB=joins "${fault[@]}" "$program" "${together[@]}" --node-rank $node --log-dir "joins-$node" \
-        train "${net[@]}" --out joins >out$node 2>err$node </dev/null &
-    pids[node]=$!
-done
+port=$((20000 + RANDOM % 12000)) pids=()
+start_node 0 2 60 ""
+start_node 1 2 60 recv:FLIP:2
 for node in 0 1; do
     wait "${pids[node]}" || fail "node $node, whose other was lost as it joined: $(<err$node)"
 done
 grep -q "does not know the secret" err1 || fail "no bit changed as node 1 joined: $(<err1)"
+# Its loss costs no node that has joined, even if that waited for node 0 for most of the time.
+port=$((20000 + RANDOM % 12000)) pids=()
+rm -r joins state
+start_node 1 2:3 5 ""
+sleep 2
+start_node 0 2:3 5 ""
+sleep 3.5
+start_node 2 2:3 5 recv:KILL:2
+{ wait "${pids[2]}"; } 2>/dev/null
+for node in 0 1; do
+    wait "${pids[node]}" || fail "node $node of three, of which the last was killed as it joined: $(<err$node)"
+    ! grep restart err$node || fail "node $node restarts because another was killed as it joined"
+done
+grep -q '"world_size": *2' joins/run.json || fail "two nodes of three do not train: $(cat err0 err1)"
 finish
