@@ -156,4 +156,12 @@ for command in "plot $quick --format svg --out drawn" "plot reference --format s
         fi
     done
 done
+# Nor does accept take a file for a node, or a folder of nodes for one.
+mkdir -p nodes/a
+echo '{}' >nodes/a/spec.json
+touch nodes/notes
+for n in {1..9}; do
+    interposed "stat:EIO:$n:nodes" run accept --node-list nodes --out "judged-$n"
+    grep -q "^ampscale: .*Input/output error" err || fail "accept --node-list, stat $n: $code, $(<out) $(<err)"
+done
 finish
