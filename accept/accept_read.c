@@ -353,8 +353,7 @@ static enum status read_operations(const struct accept_output *o, struct accept_
         {"precision", "precision", NULL}, {"batch", "batch", "images", ACCEPT_EVEN}, {0}};
     double bound_s = 0;
     json_t *kinds = json_object();
-    enum status st = kinds ? add_operations(json_object_get(o->json, "steps"), kinds, &bound_s, r)
-                           : status_fail(STATUS_OOM, "no memory for the operations of a step");
+    enum status st = add_operations(json_object_get(o->json, "steps"), kinds, &bound_s, r);
     json_decref(kinds);
     TRY(st);
     TRY(accept_read_row(columns, o->json, "", r));

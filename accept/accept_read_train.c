@@ -347,8 +347,6 @@ static enum status add_run(const struct run *run, const struct accept_output *o,
     struct devices d = {.output = o, .host = *host ? host : "this node"};
     enum status st;
     json_t *sum = json_object();
-    if (!sum)
-        return status_fail(STATUS_OOM, "no memory for the summary of a run");
     CHECK(summary_add(run, sum));
     CHECK(accept_read_row(columns, sum, "", r));
     CHECK(accept_result_number(r, "images_per_s_per_device", "images/s", ACCEPT_HIGHER,

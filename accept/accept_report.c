@@ -291,16 +291,15 @@ json_t *accept_report_json(const struct accept_report *r)
     int metrics[VERDICTS];
     json_t *checks = json_array();
     for (int i = 0; i < r->n_checks; i++)
-        json_array_append_new(checks, accept_result_json(&r->check[i]));
+        json_add(checks, accept_result_json(&r->check[i]));
     note(r, remark, sizeof remark);
     count_metrics(r, metrics);
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}",
-                     "record", "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node,
-                     "device", r->device, "begun", r->begun, "ended", r->ended, "version",
-                     r->version, "level", r->level, "passed",
-                     verdict_exit_code(r->count, false) == 0, "counts",
-                     verdict_counts_json(r->count), "metric_counts", verdict_counts_json(metrics),
-                     "checks", json_whole(checks, r->n_checks), "note", remark);
+    return json_pack(
+        "{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}", "record",
+        "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node, "device", r->device,
+        "begun", r->begun, "ended", r->ended, "version", r->version, "level", r->level, "passed",
+        verdict_exit_code(r->count, false) == 0, "counts", verdict_counts_json(r->count),
+        "metric_counts", verdict_counts_json(metrics), "checks", checks, "note", remark);
 }
 
 enum status accept_write(const struct accept_report *r, bool strict, const char *dir)

@@ -215,12 +215,12 @@ static json_t *metric_json(const void *result, int64_t i)
 json_t *accept_result_json(const struct accept_result *r)
 {
     json_t *noise = r->noise.seconds > 0 ? host_noise_json(&r->noise) : NULL;
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:o*, s:s, s:o}",
-                     "name", r->name, "kind", r->kind, "level", r->level, "device", r->device,
-                     "repeats", r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command",
-                     r->command, "ended", verdict_str(r->ended), "ended_why", r->ended_why,
-                     "reason", r->reason, "noise", noise, "verdict", verdict_str(r->verdict),
-                     "metrics", json_list(r->n_metrics, metric_json, r));
+    return json_new("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:o*, s:s, s:o}",
+                    "name", r->name, "kind", r->kind, "level", r->level, "device", r->device,
+                    "repeats", r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command",
+                    r->command, "ended", verdict_str(r->ended), "ended_why", r->ended_why, "reason",
+                    r->reason, "noise", noise, "verdict", verdict_str(r->verdict), "metrics",
+                    json_list(r->n_metrics, metric_json, r));
 }
 
 /* --- reading --- */

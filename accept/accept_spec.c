@@ -261,13 +261,12 @@ static enum status read_checks(const json_t *root, struct accept_spec *s)
 
 /* Replaces the spec's device and removes its number of devices; does nothing if `device` is
  * NULL. */
-static enum status set_spec_device(json_t *root, const char *device)
+static void set_spec_device(json_t *root, const char *device)
 {
     if (!device || !json_is_object(root))
-        return STATUS_OK;
-    TRY(json_put(root, "device", json_string(device)));
+        return;
+    json_put(root, "device", json_string(device));
     json_object_del(root, "devices");
-    return STATUS_OK;
 }
 
 /* Takes over `json`. */
@@ -280,7 +279,7 @@ static enum status read_spec(json_t *json, const char *from, const char *device,
     char about[ACCEPT_SOURCE_SIZE];
     enum status st;
     *spec = (struct accept_spec){.json = json};
-    CHECK(set_spec_device(json, device));
+    set_spec_device(json, device);
     CHECK(keys_check(json, "", known));
     CHECK(keys_count(json, "", "schema", true, ACCEPT_SPEC_SCHEMA, ACCEPT_SPEC_SCHEMA, &schema));
     CHECK(keys_name(json, "", "name", spec->name, sizeof spec->name));

@@ -95,18 +95,15 @@ static enum status keep(const char *of, const char *name, json_t *is,
 /* Describes who measures: the node, with its processor and GPUs, and this program. */
 static enum status describe_node(const char *name, json_t **out)
 {
-    enum status st;
     char gpus[4096];
-    json_t *host = NULL;
+    json_t *host;
     environment_gpus("GPU UUID:", gpus, sizeof gpus);
-    CHECK(json_new(out, "{s:s, s:s}", "node", name, "gpus", gpus));
-    CHECK(environment_program(*out));
-    CHECK(environment_describe(&host));
-    st =
-        json_put(*out, "processor", text_json(json_text_at(json_object_get(host, "cpu"), "model")));
-done:
+    TRY(environment_describe(&host));
+    *out = json_new("{s:s, s:s}", "node", name, "gpus", gpus);
+    environment_program(*out);
+    json_put(*out, "processor", text_json(json_text_at(json_object_get(host, "cpu"), "model")));
     json_decref(host);
-    return st;
+    return STATUS_OK;
 }
 
 /* Opens the folder, which is made if it is missing. Writes the spec and who measures into it,
@@ -409,7 +406,6 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
     CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));
     json_decref(lane->before);
     lane->before = accept_result_json(r);
-    CHECK(lane->before ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a check's result"));
     CHECK(words_shell(&command, &line));
     if (!*r->command)
         snprintf(r->command, sizeof r->command, "%s", line);

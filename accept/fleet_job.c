@@ -54,7 +54,8 @@ static enum status set(json_t *object, const char *check, const char *metric, js
 {
     char key[NODE_METRIC_MAX];
     snprintf(key, sizeof key, "%s/%s", check, metric);
-    return json_put(object, key, value);
+    json_put(object, key, value);
+    return STATUS_OK;
 }
 
 static enum status set_check(const struct fleet_input *in, json_t *node,
@@ -86,7 +87,7 @@ static enum status open_lists(struct fleet_input *in)
     json_t **list[] = {&in->better, &in->why, &in->places, &in->hosts};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!*list[i])
-            TRY(json_new(list[i], "{}"));
+            *list[i] = json_object();
     return STATUS_OK;
 }
 
@@ -101,8 +102,10 @@ static enum status add_remarks(struct fleet_input *in, const struct accept_repor
     if (strcmp(in->version, r->version) != 0)
         TRY(words_add(&in->remarks, "'%s' was measured by ampscale %s, other nodes by %s", name,
                       r->version, in->version));
-    if (!*other)
-        return json_put(in->hosts, r->node, json_string(name));
+    if (!*other) {
+        json_put(in->hosts, r->node, json_string(name));
+        return STATUS_OK;
+    }
     return words_add(&in->remarks,
                      "'%s' and '%s' were measured on hosts named '%s': ranks on one host share its "
                      "hardware; --name names hosts apart",
@@ -125,11 +128,11 @@ static enum status fleet_input_report(struct fleet_input *in, const struct accep
     json_t *node = NULL;
     enum status st;
     CHECK(open_lists(in));
-    CHECK(json_new(&node, "{s:s, s:s}", "node", name, "hardware", r->device));
+    node = json_new("{s:s, s:s}", "node", name, "hardware", r->device);
     for (int i = 0; i < r->n_checks; i++)
         CHECK(set_check(in, node, &r->check[i]));
     CHECK(nodes_add(&in->nodes, node));
-    CHECK(json_put(in->places, name, json_string(from)));
+    json_put(in->places, name, json_string(from));
     CHECK(add_remarks(in, r, name));
 done:
     json_decref(node);
@@ -141,8 +144,8 @@ static enum status fleet_input_unfinished(struct fleet_input *in, const char *na
     json_t *node;
     TRY(open_lists(in));
     if (why)
-        TRY(json_put(in->why, name, text_json(why)));
-    TRY(json_new(&node, "{s:s}", "node", name));
+        json_put(in->why, name, text_json(why));
+    node = json_new("{s:s}", "node", name);
     enum status st = nodes_add(&in->nodes, node);
     json_decref(node);
     return st;
@@ -253,20 +256,17 @@ static void fleet_input_free(struct fleet_input *in)
 /* Writes all nodes' lines. */
 static enum status fleet_input_write(const struct fleet_input *in, const char *path)
 {
-    json_t *nodes, *o;
-    enum status st;
-    CHECK(json_new(&nodes, "{}"));
+    json_t *nodes = json_object();
     for (int i = 0; i < in->nodes.n; i++) {
         const struct node_row *row = &in->nodes.node[i];
-        CHECK(json_new(&o, "{s:s}", "node", row->name));
-        CHECK(json_put(nodes, row->name, o));
+        json_t *o = json_new("{s:s}", "node", row->name);
+        json_put(nodes, row->name, o);
         if (*row->hardware)
-            CHECK(json_put(o, "hardware", json_string(row->hardware)));
+            json_put(o, "hardware", json_string(row->hardware));
         for (int k = 0; k < row->n; k++)
-            CHECK(json_put(o, row->value[k].metric, json_finite(row->value[k].value)));
+            json_put(o, row->value[k].metric, json_finite(row->value[k].value));
     }
-    st = nodes_write(nodes, path);
-done:
+    enum status st = nodes_write(nodes, path);
     json_decref(nodes);
     return st;
 }

@@ -230,35 +230,32 @@ void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *
         fprintf(out, "%s: %s\n", c->name[r->finding[i].rank], r->finding[i].reason);
 }
 
-/* docs/schema/pair.schema.json. NULL when memory is short. */
+/* docs/schema/pair.schema.json. */
 static json_t *pair_json(const struct pair_config *c, const struct pair_result *r)
 {
     json_t *steps = json_array(), *meetings = json_array(), *findings = json_array();
     for (int i = 0; i < r->plan.ranks; i++)
-        json_array_append_new(steps, json_pack("{s:s, s:b, s:f, s:o}", "node", c->name[i],
-                                               "suspect", c->suspect[i], "step_s", r->step[i],
-                                               "noise", host_noise_json(&r->noise[i])));
+        json_add(steps,
+                 json_pack("{s:s, s:b, s:f, s:o}", "node", c->name[i], "suspect", c->suspect[i],
+                           "step_s", r->step[i], "noise", host_noise_json(&r->noise[i])));
     for (int i = 0; i < r->plan.n; i++) {
         const struct pair_meeting *m = &r->plan.meeting[i];
         const struct pair_link *l = &r->link[i];
-        json_array_append_new(meetings,
-                              json_pack("{s:i, s:b, s:[s, s], s:f, s:f, s:I}", "round", m->round,
-                                        "reference", m->reference, "nodes", c->name[m->a],
-                                        c->name[m->b], "busbw", l->busbw, "latency_s", l->latency,
-                                        "wrong", (json_int_t)l->wrong));
+        json_add(meetings,
+                 json_pack("{s:i, s:b, s:[s, s], s:f, s:f, s:I}", "round", m->round, "reference",
+                           m->reference, "nodes", c->name[m->a], c->name[m->b], "busbw", l->busbw,
+                           "latency_s", l->latency, "wrong", (json_int_t)l->wrong));
     }
     for (int i = 0; i < r->n; i++) {
         const struct pair_finding *f = &r->finding[i];
-        json_array_append_new(findings,
-                              json_pack("{s:s, s:s, s:s}", "node", c->name[f->rank], "verdict",
-                                        pair_verdict_str(f->verdict), "reason", f->reason));
+        json_add(findings, json_pack("{s:s, s:s, s:s}", "node", c->name[f->rank], "verdict",
+                                     pair_verdict_str(f->verdict), "reason", f->reason));
     }
     return json_pack("{s:s, s:i, s:b, s:I, s:f, s:f, s:I, s:o, s:o, s:o}", "record", "pair",
                      "schema", PAIR_SCHEMA, "passed", pair_exit_code(r->finding, r->n) == 0, "seed",
                      (json_int_t)c->seed, "within", c->within, "latency_within", c->latency_within,
-                     "bytes", (json_int_t)c->bytes, "steps", json_whole(steps, r->plan.ranks),
-                     "meetings", json_whole(meetings, r->plan.n), "findings",
-                     json_whole(findings, r->n));
+                     "bytes", (json_int_t)c->bytes, "steps", steps, "meetings", meetings,
+                     "findings", findings);
 }
 
 /* --- the job --- */
@@ -321,12 +318,12 @@ done:
 
 static enum status agree(const struct pair_config *c, struct world *w)
 {
-    json_t *settings;
-    TRY(json_new(&settings, "{s:i, s:I, s:f, s:f, s:I, s:i, s:s, s:i, s:i, s:i, s:s}", "partners",
-                 c->partners, "seed", (json_int_t)c->seed, "within", c->within, "latency-within",
+    json_t *settings =
+        json_new("{s:i, s:I, s:f, s:f, s:I, s:i, s:s, s:i, s:i, s:i, s:s}", "partners", c->partners,
+                 "seed", (json_int_t)c->seed, "within", c->within, "latency-within",
                  c->latency_within, "mib", (json_int_t)(c->bytes >> 20), "samples", c->samples,
                  "net", c->step.net, "batch-size", c->step.batch, "image-size", c->step.image_size,
-                 "rounds", c->step.rounds, "precision", bench_precision(&c->step)));
+                 "rounds", c->step.rounds, "precision", bench_precision(&c->step));
     enum status st = world_agree(w, settings);
     json_decref(settings);
     return st;
@@ -343,8 +340,9 @@ static enum status report(const struct pair_config *c, const struct pair_result 
         TRY(json_write(pair_json(c, r), JSON_RECORD, "%s/pair.json", out));
     }
     if (c->step.format == BENCH_JSON)
-        return json_print(pair_json(c, r), stdout, JSON_RECORD);
-    pair_print(c, r, stdout);
+        json_print(pair_json(c, r), stdout, JSON_RECORD);
+    else
+        pair_print(c, r, stdout);
     return STATUS_OK;
 }
 

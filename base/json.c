@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status no_memory(void)
-{
-    return status_fail(STATUS_OOM, "no memory for JSON");
-}
-
 static void *memory_or_end(size_t size)
 {
     void *memory = malloc(size);
@@ -25,39 +20,33 @@ void json_memory_ends(void)
     json_set_alloc_funcs(memory_or_end, free);
 }
 
-enum status json_new(json_t **value, const char *fmt, ...)
+json_t *json_new(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    *value = json_vpack_ex(NULL, 0, fmt, args);
+    json_t *value = json_vpack_ex(NULL, 0, fmt, args);
     va_end(args);
-    return *value ? STATUS_OK : no_memory();
+    return value ? value : (out_of_memory(), NULL);
 }
 
-enum status json_put(json_t *object, const char *key, json_t *value)
+void json_put(json_t *object, const char *key, json_t *value)
 {
-    return json_object_set_new(object, key, value) == 0 ? STATUS_OK : no_memory();
+    if (json_object_set_new(object, key, value) != 0)
+        out_of_memory();
 }
 
-enum status json_add(json_t *list, json_t *value)
+void json_add(json_t *list, json_t *value)
 {
-    return json_array_append_new(list, value) == 0 ? STATUS_OK : no_memory();
-}
-
-json_t *json_whole(json_t *list, int64_t n)
-{
-    if (list && json_array_size(list) == (size_t)n)
-        return list;
-    json_decref(list);
-    return NULL;
+    if (json_array_append_new(list, value) != 0)
+        out_of_memory();
 }
 
 json_t *json_list(int64_t n, json_t *(*item)(const void *of, int64_t i), const void *of)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < n; i++)
-        json_array_append_new(list, item(of, i));
-    return json_whole(list, n);
+        json_add(list, item(of, i));
+    return list;
 }
 
 json_t *json_finite(double x)
@@ -77,7 +66,7 @@ json_t *text_json(const char *in)
     size_t size = strlen(in) + 1;
     char *clean = malloc(size);
     if (!clean)
-        return NULL;
+        out_of_memory();
     text_clean(clean, size, in);
     json_t *string = json_string(clean);
     free(clean);
@@ -148,8 +137,7 @@ static size_t number_shorten(char *token, size_t n)
         if (exponent < 17 && digits <= exponent)
             digits = exponent + 1;
         json_t *real = json_real(x);
-        char *shorter =
-            real ? json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
+        char *shorter = json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         json_decref(real);
         if (shorter && strlen(shorter) < n) {
             n = strlen(shorter);
@@ -186,6 +174,8 @@ char *json_text(const json_t *value, size_t flags)
 {
     bool exact = (flags & JSON_REAL_PRECISION(0x1F)) == 0;
     char *text = value ? json_dumps(value, flags) : NULL;
+    if (value && !text)
+        out_of_memory();
     if (text && exact)
         numbers_shorten(text);
     return text;
@@ -194,34 +184,33 @@ char *json_text(const json_t *value, size_t flags)
 char *json_line(json_t *value, size_t flags, size_t *size)
 {
     char *text = json_text(value, flags);
+    if (!text)
+        out_of_memory();
     json_decref(value);
-    if (text) {
-        *size = strlen(text) + 1;
-        text[*size - 1] = '\n'; /* the newline replaces the NUL */
-    }
+    *size = strlen(text) + 1;
+    text[*size - 1] = '\n'; /* the newline replaces the NUL */
     return text;
 }
 
 enum status json_write(json_t *value, size_t flags, const char *path, ...)
 {
     size_t size;
-    char *text = json_line(value, flags, &size), *name = NULL;
+    char *text = json_line(value, flags, &size), *name;
     va_list ap;
     va_start(ap, path);
-    enum status st =
-        text && vasprintf(&name, path, ap) >= 0 ? file_replace(name, text, size) : no_memory();
+    if (vasprintf(&name, path, ap) < 0)
+        out_of_memory();
     va_end(ap);
+    enum status st = file_replace(name, text, size);
     free(name);
     free(text);
     return st;
 }
 
-enum status json_print(json_t *value, FILE *out, size_t flags)
+void json_print(json_t *value, FILE *out, size_t flags)
 {
     size_t size;
     char *text = json_line(value, flags | JSON_ENSURE_ASCII, &size);
-    if (text)
-        fwrite(text, 1, size, out);
+    fwrite(text, 1, size, out);
     free(text);
-    return text ? STATUS_OK : no_memory();
 }

@@ -1,11 +1,13 @@
 /* Creates, writes and reads the JSON of records, with checks. For JSON files that people write by
  * hand see base/json_keys.h. A function that takes ownership of a value always releases it, even
- * after a failure. If the value is NULL, the function returns STATUS_OOM: jansson returns NULL if
- * memory runs out, so calls can be nested without a check between them.
+ * after a failure. Building JSON fails only if memory runs out, a text is not UTF-8 or a number is
+ * not finite. The functions of this file then end the process by out_of_memory(). They also do if
+ * they are given NULL, which jansson returns after such a failure: calls can be nested without a
+ * check between them.
  *
- *     TRY(json_new(&record, "{s:s, s:i}", "bench", "peak", "threads", threads));
- *     CHECK(json_put(record, "median_s", json_finite(seconds.median)));
- *     CHECK(json_write(json_incref(record), JSON_RECORD, "%s/fit.json", dir));
+ *     json_t *record = json_new("{s:s, s:i}", "bench", "peak", "threads", threads);
+ *     json_put(record, "median_s", json_finite(seconds.median));
+ *     TRY(json_write(record, JSON_RECORD, "%s/fit.json", dir));
  */
 #pragma once
 
@@ -25,25 +27,20 @@
  * digits that read back as the same number: 0.1, not 0.10000000000000001. */
 #define JSON_EXACT JSON_INDENT(1)
 
-/* Makes out_of_memory() end the process where jansson lacks memory: most of its callers could only
- * write less than they were asked for. */
+/* Makes out_of_memory() end the process also where jansson itself lacks memory: most of its callers
+ * could only write less than they were asked for. */
 void json_memory_ends(void);
 
-/* Creates a value as jansson's json_pack does; *value is NULL after a failure. */
-MUST_CHECK enum status json_new(json_t **value, const char *fmt, ...);
+/* Creates a value as jansson's json_pack does; never NULL. */
+json_t *json_new(const char *fmt, ...);
 
 /* json_put adds a member to an object, json_add an element to a list. Both take ownership of
  * `value`. */
-MUST_CHECK enum status json_put(json_t *object, const char *key, json_t *value);
-MUST_CHECK enum status json_add(json_t *list, json_t *value);
+void json_put(json_t *object, const char *key, json_t *value);
+void json_add(json_t *list, json_t *value);
 
-/* A new list of the values that item(of, 0) to item(of, n - 1) return; NULL if one of the calls
- * returns NULL. */
+/* A new list of the values that item(of, 0) to item(of, n - 1) return. */
 json_t *json_list(int64_t n, json_t *(*item)(const void *of, int64_t i), const void *of);
-
-/* Returns `list` if it has `n` elements. If it has fewer, memory ran out: releases the list and
- * returns NULL. */
-json_t *json_whole(json_t *list, int64_t n);
 
 /* A new JSON number. If `x` is not finite, a new JSON null, because JSON has no such numbers. */
 json_t *json_finite(double x);
@@ -76,14 +73,13 @@ MUST_CHECK enum status json_read(const char *path, size_t max, json_t **value);
 MUST_CHECK enum status json_write(json_t *value, size_t flags, const char *path, ...)
     PRINTF_LIKE(3, 4);
 
-/* Returns the text of any value, which the caller frees. NULL: memory ran out, or `value` is NULL.
- */
+/* Returns the text of any value, which the caller frees; NULL if `value` is NULL. */
 char *json_text(const json_t *value, size_t flags);
 
 /* Takes ownership of `value` and returns its text with a newline and without a NUL: *size bytes
- * that the caller frees. NULL: memory ran out. */
+ * that the caller frees. */
 char *json_line(json_t *value, size_t flags, size_t *size);
 
 /* Prints `value` in ASCII, and a newline. Takes ownership of `value`. The caller checks the stream
  * for errors. */
-MUST_CHECK enum status json_print(json_t *value, FILE *out, size_t flags);
+void json_print(json_t *value, FILE *out, size_t flags);

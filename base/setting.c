@@ -221,7 +221,6 @@ static json_t *choice_json(const struct setting *s, int64_t place)
     return json_stringn(word, strcspn(word, "|"));
 }
 
-/* NULL: no memory. */
 static json_t *value_json(const struct setting *s, const void *member)
 {
     double real;
@@ -252,14 +251,13 @@ static bool is_recorded(const struct setting *s, const void *member, unsigned wi
     return !may_lack || memcmp(member, zero, s->size) != 0;
 }
 
-enum status settings_record(const struct setting *table, const void *config, unsigned without,
-                            json_t *record)
+void settings_record(const struct setting *table, const void *config, unsigned without,
+                     json_t *record)
 {
     char name[64];
     for (const struct setting *s = table; !setting_is_end(s); s++) {
         const void *member = (const char *)config + s->offset;
         if (is_recorded(s, member, without))
-            TRY(json_put(record, setting_key(s, name), value_json(s, member)));
+            json_put(record, setting_key(s, name), value_json(s, member));
     }
-    return STATUS_OK;
 }

@@ -120,6 +120,6 @@ MUST_CHECK enum status setting_real(const char *flag, const char *text, double m
 const char *setting_key(const struct setting *s, char name[64]);
 
 /* Adds to `record`, in the table's order, all recorded settings that have none of the traits in
- * `without`. After STATUS_OOM `record` has only some of them. */
-MUST_CHECK enum status settings_record(const struct setting *table, const void *config,
-                                       unsigned without, json_t *record);
+ * `without`. */
+void settings_record(const struct setting *table, const void *config, unsigned without,
+                     json_t *record);

@@ -329,13 +329,11 @@ static enum status accuracy_json(const struct accuracy *a, json_t **record)
     const struct bench_head head = {"accuracy", ACCURACY_SCHEMA, train_work_device(&a->work),
                                     a->config->options.threads};
     struct bench_table t = bench_table_of(&a->config->options, accuracy_columns, a);
-    json_t *rows;
     t.format = BENCH_JSON;
     bench_table_rows(&t, a->row, a->config->n_rows, sizeof *a->row);
-    TRY(bench_table_take(&t, &rows));
     return bench_record(&head,
                         json_pack("{s:b, s:f, s:o}", "quick", a->config->quick, "margin",
-                                  ACCURACY_MARGIN, "rows", rows),
+                                  ACCURACY_MARGIN, "rows", bench_table_take(&t)),
                         record);
 }
 
@@ -346,7 +344,8 @@ static enum status accuracy_print(const struct accuracy *a)
     json_t *record;
     if (o->format == BENCH_JSON) {
         TRY(accuracy_json(a, &record));
-        return json_print(record, o->out, JSON_RECORD);
+        json_print(record, o->out, JSON_RECORD);
+        return STATUS_OK;
     }
     fprintf(o->out, "%s\nvalidation top-1 in percent, compared with %s\n",
             train_work_device(&a->work), a->references.n ? a->references.source : "nothing");
@@ -373,7 +372,8 @@ enum status accuracy_print_reference(const struct accuracy_config *c)
 {
     struct accuracy_references r;
     TRY(read_references(c, &r));
-    return json_print(accuracy_references_json(&r), c->options.out, JSON_RECORD);
+    json_print(accuracy_references_json(&r), c->options.out, JSON_RECORD);
+    return STATUS_OK;
 }
 
 /* Trains each row. Then, if time is left, trains those again that were cut off: the first training

@@ -182,12 +182,10 @@ static enum status collective_agree(const struct collective_config *c, struct wo
 {
     json_t *settings = collective_config_json(c);
     const char *devices = c->options.devices ? c->options.devices : "host";
-    enum status st;
-    CHECK(json_put(settings, "devices", json_string(devices)));
-    CHECK(json_put(settings, "gpus", json_integer(c->gpus)));
-    CHECK(json_put(settings, "comm", json_integer((int)c->via)));
-    CHECK(world_agree(w, settings));
-done:
+    json_put(settings, "devices", json_string(devices));
+    json_put(settings, "gpus", json_integer(c->gpus));
+    json_put(settings, "comm", json_integer((int)c->via));
+    enum status st = world_agree(w, settings);
     json_decref(settings);
     return st;
 }

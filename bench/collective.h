@@ -132,7 +132,7 @@ MUST_CHECK enum status collective_measure(const struct collective_config *c, str
 
 /* --- the benchmark --- */
 
-/* Returns a new object with every setting of the measurement, or NULL if memory ran out. */
+/* Returns a new object with every setting of the measurement. */
 json_t *collective_config_json(const struct collective_config *c);
 
 /* The ranks of this process, one thread each. */

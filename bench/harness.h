@@ -82,7 +82,7 @@ MUST_CHECK enum status harness_least(int n, enum status (*sample)(void *context,
 /* Returns STATUS_MISMATCH with the message "<n> <what>"; STATUS_OK if n is 0. */
 MUST_CHECK enum status harness_wrong(int64_t n, const char *what);
 
-/* Returns a new object with all members of a result, or NULL if memory ran out. */
+/* Returns a new object with all members of a result. */
 json_t *harness_json(const struct harness_result *r);
 
 /* Adds the columns of a result to a table. CSV has four columns: the number of samples (0 if the

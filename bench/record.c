@@ -15,28 +15,26 @@ static enum status add_head(const struct bench_head *head, json_t *record)
     char now[ENVIRONMENT_TIME_MAX], unused[128];
     json_t *host;
     environment_time(now);
-    TRY(json_put(record, "schema", json_integer(head->schema)));
-    TRY(json_put(record, "bench", json_string(head->bench)));
-    TRY(json_put(record, head->time ? head->time : "measured", json_string(now)));
+    json_put(record, "schema", json_integer(head->schema));
+    json_put(record, "bench", json_string(head->bench));
+    json_put(record, head->time ? head->time : "measured", json_string(now));
     if (head->device)
-        TRY(json_put(record, "device", json_string(head->device)));
+        json_put(record, "device", json_string(head->device));
     if (head->threads >= 0)
-        TRY(json_put(record, "threads", json_integer(head->threads)));
-    TRY(json_put(record, "oversubscribed", json_boolean(is_oversubscribed(head, unused))));
+        json_put(record, "threads", json_integer(head->threads));
+    json_put(record, "oversubscribed", json_boolean(is_oversubscribed(head, unused)));
     TRY(environment_describe(&host));
-    TRY(json_put(record, "host", host));
-    return environment_program(record);
+    json_put(record, "host", host);
+    environment_program(record);
+    return STATUS_OK;
 }
 
 enum status bench_record(const struct bench_head *head, json_t *more, json_t **record)
 {
-    enum status st;
-    *record = NULL;
-    CHECK(json_new(record, "{}"));
-    CHECK(add_head(head, *record));
+    *record = json_object();
+    enum status st = add_head(head, *record);
     if (json_object_update(*record, more) != 0)
-        st = status_fail(STATUS_OOM, "no memory for the record");
-done:
+        out_of_memory();
     json_decref(more);
     if (st != STATUS_OK)
         json_decref(*record);
@@ -65,23 +63,21 @@ void bench_warn(const struct bench_head *head, const struct bench_table *t)
 enum status bench_record_rows(const struct bench_head *head, json_t *more, const char *key,
                               struct bench_table *t)
 {
-    json_t *rows, *record;
+    json_t *record;
     char why[NOISE_TEXT_MAX];
-    enum status st = STATUS_OK;
     if (t->noise) {
         if (t->format == BENCH_JSON)
-            CHECK(json_put(more, "noise", host_noise_json(t->noise)));
+            json_put(more, "noise", host_noise_json(t->noise));
         else if (t->format == BENCH_TEXT && host_noise_judge(t->noise, why))
             fprintf(t->out, "disturbed: %s\n", why);
     }
     bench_warn(head, t);
-    if (t->format != BENCH_JSON)
-        goto done;
-    CHECK(bench_table_take(t, &rows));
-    CHECK(json_put(more, key, rows));
+    if (t->format != BENCH_JSON) {
+        json_decref(more);
+        return STATUS_OK;
+    }
+    json_put(more, key, bench_table_take(t));
     TRY(bench_record(head, more, &record));
-    return json_print(record, t->out, JSON_RECORD);
-done:
-    json_decref(more);
-    return st;
+    json_print(record, t->out, JSON_RECORD);
+    return STATUS_OK;
 }

@@ -60,8 +60,7 @@ struct bound {
 struct bound roofline_bound(const struct peaks *p, const struct op_desc *d, double flops);
 
 /* Returns a new object {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s",
- * "noise"}], "flops": [{"type", "flops_per_s", "noise"}]}, or NULL if memory ran out. "noise" is
- * absent if it is not known. */
+ * "noise"}], "flops": [{"type", "flops_per_s", "noise"}]}. "noise" is absent if it is not known. */
 json_t *peaks_json(const struct peaks *p);
 
 /* Reads an object of this form from a file. STATUS_DATA for anything else. */

@@ -223,11 +223,10 @@ static enum status step_record(const struct step_bench *b, struct bench_table *l
 {
     const struct bench_options *o = b->options;
     const struct bench_head head = {"step", STEP_SCHEMA, b->micro.about, b->micro.dev->threads};
-    struct bench_table fusions = {.failed = false};
-    json_t *choices;
+    struct bench_table fusions = {.rows = NULL};
     if (o->format != BENCH_CSV)
         step_fusions(o, network_program(b->net, 0), &fusions);
-    TRY(bench_table_take(&fusions, &choices));
+    json_t *choices = bench_table_take(&fusions);
     return bench_record_rows(&head,
                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o*}", "net", o->net,
                                        "batch", o->batch, "image_size", o->image_size, "rounds",

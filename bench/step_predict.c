@@ -208,9 +208,8 @@ static enum status print_json(const struct step_prediction *p, struct bench_tabl
     const struct bench_head head = {"step_predict", PREDICT_SCHEMA, p->about, -1,
                                     .time = "predicted"};
     struct bench_table fusions;
-    json_t *choices;
     step_fusions(o, network_program(p->net, 0), &fusions);
-    TRY(bench_table_take(&fusions, &choices));
+    json_t *choices = bench_table_take(&fusions);
     return bench_record_rows(&head,
                              json_pack("{s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "net", o->net,
                                        "batch", o->batch, "image_size", o->image_size, "precision",

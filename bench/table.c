@@ -1,6 +1,7 @@
 /* Prints tables as text, CSV and Markdown, and keeps them as JSON. */
 #include "bench/table.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -29,7 +30,6 @@ void bench_table_open(struct bench_table *t, const void *blank)
 {
     if (t->format == BENCH_JSON) {
         t->rows = json_array();
-        t->failed = !t->rows;
         return;
     }
     t->heading = true;
@@ -45,7 +45,7 @@ void bench_table_row(struct bench_table *t, const void *row)
     }
     t->object = t->row = json_object();
     run_columns(t, row);
-    t->failed |= json_array_append_new(t->rows, t->row) != 0;
+    json_add(t->rows, t->row);
 }
 
 void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t size)
@@ -56,13 +56,11 @@ void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t siz
         bench_table_row(t, (const char *)rows + (size_t)i * size);
 }
 
-enum status bench_table_take(struct bench_table *t, json_t **rows)
+json_t *bench_table_take(struct bench_table *t)
 {
-    *rows = t->failed ? NULL : t->rows;
-    if (t->failed)
-        return status_fail(STATUS_OOM, "no memory for the record");
+    json_t *rows = t->rows;
     t->rows = NULL;
-    return STATUS_OK;
+    return rows;
 }
 
 void bench_table_close(struct bench_table *t)
@@ -194,7 +192,7 @@ void column_json(struct bench_table *t, const char *name, json_t *value)
     if (t->format != BENCH_JSON || t->absent || !name)
         json_decref(value);
     else
-        t->failed |= json_object_set_new(t->object, name, value) != 0;
+        json_put(t->object, name, value);
 }
 
 void column_group_begin(struct bench_table *t, const char *name)
@@ -202,7 +200,7 @@ void column_group_begin(struct bench_table *t, const char *name)
     if (t->format != BENCH_JSON)
         return;
     t->object = json_object();
-    t->failed |= json_object_set_new(t->row, name, t->object) != 0;
+    json_put(t->row, name, t->object);
 }
 
 void column_group_end(struct bench_table *t)

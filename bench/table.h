@@ -45,7 +45,6 @@ struct bench_table {
     json_t *rows;         /* BENCH_JSON: the array of rows */
     json_t *row, *object; /* the current row, and the object that gets its cells: the row, or an
                            * object in the row */
-    bool failed;          /* memory ran out for a row or a cell */
 };
 
 /* Prints the heading, or begins the JSON. `blank` is any row that columns() can read; its values
@@ -59,8 +58,8 @@ void bench_table_row(struct bench_table *t, const void *row);
  * bytes. Prints no heading if there are no rows. */
 void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t size);
 
-/* Gives the caller the JSON array of kept rows. STATUS_OOM if memory ran out for a row. */
-MUST_CHECK enum status bench_table_take(struct bench_table *t, json_t **rows);
+/* Gives the caller the JSON array of kept rows. */
+json_t *bench_table_take(struct bench_table *t);
 
 /* Frees the kept rows. Also accepts a zeroed table, and a table whose rows were taken by
  * bench_table_take. */

@@ -196,13 +196,11 @@ enum status throughput_json(const struct throughput *t, json_t **record)
     const struct bench_head head = {"throughput", THROUGHPUT_SCHEMA, train_work_device(&t->work),
                                     c->options.threads};
     struct bench_table table = {.format = BENCH_JSON, .columns = throughput_columns, .context = t};
-    json_t *rows, *more;
     bench_table_rows(&table, t->row, t->plan.n_slots, sizeof *t->row);
-    TRY(bench_table_take(&table, &rows));
-    more =
-        json_pack("{s:s, s:i, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net,
-                  "image_size", c->options.image_size, "steps", c->steps, "plans", c->plans, "unit",
-                  "images/s", "rows", rows, "turns", "planned", t->plan.n_turns, "taken", t->taken);
+    json_t *more = json_pack("{s:s, s:i, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net,
+                             "image_size", c->options.image_size, "steps", c->steps, "plans",
+                             c->plans, "unit", "images/s", "rows", bench_table_take(&table),
+                             "turns", "planned", t->plan.n_turns, "taken", t->taken);
     if (c->peer)
         json_object_set_new(more, "peer",
                             *t->peer.about ? json_string(t->peer.about) : json_null());

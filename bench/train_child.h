@@ -80,9 +80,9 @@ void train_ladder_close(struct train_ladder *l);
  * "fuse", "graphs", "fusions". A row without a rung leaves it as it is. */
 void train_ladder_resume(struct train_ladder *l, const json_t *row);
 
-/* train_falls_json returns a new array of {"rung", "why"}, or NULL if memory ran out.
- * train_falls_print prints a line for each fall, but skips a fall whose reason equals `printed`, a
- * text that the caller has already printed. */
+/* train_falls_json returns a new array of {"rung", "why"}. train_falls_print prints a line for each
+ * fall, but skips a fall whose reason equals `printed`, a text that the caller has already
+ * printed. */
 json_t *train_falls_json(const struct train_ladder *l);
 void train_falls_print(const struct train_ladder *l, const char *printed, FILE *out);
 

@@ -177,7 +177,8 @@ static enum status work(struct accept_command *a)
         return list_specs();
     if (a->n_made > 0) {
         TRY(accept_make_spec(a->made, a->n_made, stderr, &made));
-        return json_print(made, stdout, JSON_EXACT);
+        json_print(made, stdout, JSON_EXACT);
+        return STATUS_OK;
     }
     if (a->n_paths > 0)
         return fleet_judge_paths(&a->fleet, a->path, a->n_paths, a->spec, a->expect, &a->exit_code);

@@ -196,10 +196,11 @@ static enum status work(struct compare_args *a)
                                                       strcmp(a->record, a->history) == 0};
     TRY(a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, &report)
                    : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, &report));
-    if (!a->json)
+    if (a->json)
+        json_print(compare_json(&report), stdout, JSON_RECORD);
+    else
         compare_print(&report, stdout);
-    enum status st = a->json ? json_print(compare_json(&report), stdout, JSON_RECORD) : STATUS_OK;
-    st = st == STATUS_OK ? compare_write(&report, &a->files) : st;
+    enum status st = compare_write(&report, &a->files);
     a->regression = report.verdicts[COMPARE_REGRESSION] > 0;
     if (st == STATUS_OK && a->record)
         st = compare_record(a->record, a->new, a->n_new, compare_passed(&report));

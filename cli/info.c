@@ -30,10 +30,12 @@ static enum status info_network(const struct info_config *c)
     if (c->policy)
         TRY(policy_find(c->policy, -1, &p));
     TRY(graph_build(c->arch, c->classes, c->image_size, &g));
-    enum status st =
-        c->policy ? describe_policy(&p, g, c->json, stdout) : describe_layers(g, c->json, stdout);
+    if (c->policy)
+        describe_policy(&p, g, c->json, stdout);
+    else
+        describe_layers(g, c->json, stdout);
     graph_free(g);
-    return st;
+    return STATUS_OK;
 }
 
 /* Adds to `types` whether the device computes in each type, or rounds fp32 to it, which says
@@ -127,17 +129,16 @@ static enum status describe_gpus(const json_t *devices, json_t **out)
 /* Prints the build as JSON; takes ownership of `devices`. */
 static enum status print_build_json(json_t *devices)
 {
-    json_t *all = NULL, *host = NULL, *gpus = NULL;
+    json_t *host = NULL, *gpus = NULL;
     enum status st;
     CHECK(environment_describe(&host));
     CHECK(describe_gpus(devices, &gpus));
-    CHECK(json_new(&all, "{s:s, s:{s:s, s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
-                   "libraries", "MPI", comm_mpi_version(), "jansson", jansson_version_str(), "zlib",
-                   zlibVersion(), "devices", devices, "gpus", gpus, "host", host));
-    CHECK(environment_program(all));
-    st = json_print(json_incref(all), stdout, JSON_COMPACT);
+    json_t *all = json_new("{s:s, s:{s:s, s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
+                           "libraries", "MPI", comm_mpi_version(), "jansson", jansson_version_str(),
+                           "zlib", zlibVersion(), "devices", devices, "gpus", gpus, "host", host);
+    environment_program(all);
+    json_print(all, stdout, JSON_COMPACT);
 done:
-    json_decref(all);
     json_decref(devices);
     json_decref(gpus);
     json_decref(host);
@@ -186,9 +187,10 @@ static enum status info(void *config)
         return status_fail(STATUS_USAGE, "--image-size and --classes need --arch or --list");
     if (c->policy && !c->arch)
         c->arch = "resnet50";
-    if (c->list)
-        return describe_networks(c->classes, c->image_size, c->json, stdout);
-    return c->arch ? info_network(c) : info_build(c);
+    if (!c->list)
+        return c->arch ? info_network(c) : info_build(c);
+    describe_networks(c->classes, c->image_size, c->json, stdout);
+    return STATUS_OK;
 }
 
 const struct cli_command cmd_info = {

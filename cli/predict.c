@@ -297,7 +297,7 @@ static enum status report(const struct predict_args *a, const struct prediction 
 {
     char path[4096];
     if (a->json)
-        TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
+        json_print(prediction_json(p), stdout, JSON_RECORD);
     else
         prediction_print(p, stdout);
     if (a->out) {

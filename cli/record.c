@@ -134,7 +134,7 @@ static enum status scan(struct record_args *a, int log, json_t *values)
             st = status_fail(STATUS_DATA, "no line of the output matches --metric '%s=%s'",
                              metrics[i].name, w->regex);
         else if (w->regex)
-            st = json_put(values, metrics[i].name, json_real(stats_median(w->value, w->n)));
+            json_put(values, metrics[i].name, json_real(stats_median(w->value, w->n)));
     }
     return st;
 }
@@ -242,12 +242,15 @@ static enum status complete(struct record_args *a, struct record *record, int *e
                           "'%s' %s with exit code %d: the run in '%s' is not complete", a->argv[0],
                           stop_requested() ? "was interrupted and ended" : "ended", end.code,
                           a->out));
-    CHECK(json_new(&summary, "{s:s, s:{}, s:o, s:o*}", "ended_by", "command", "metrics", "noise",
-                   host_noise_json(&between), "commit", a->commit ? text_json(a->commit) : NULL));
+    summary =
+        json_new("{s:s, s:{}, s:o, s:o*}", "ended_by", "command", "metrics", "noise",
+                 host_noise_json(&between), "commit", a->commit ? text_json(a->commit) : NULL);
     /* The seconds of a command include those in which this process was paused. */
-    CHECK(a->paused ? json_put(summary, "paused", json_true())
-                    : json_put(json_object_get(summary, "metrics"), metrics[METRIC_SECONDS].name,
-                               json_real(end.seconds)));
+    if (a->paused)
+        json_put(summary, "paused", json_true());
+    else
+        json_put(json_object_get(summary, "metrics"), metrics[METRIC_SECONDS].name,
+                 json_real(end.seconds));
     st = scan(a, fd, json_object_get(summary, "metrics"));
     fd = -1;
     CHECK(st);
@@ -267,7 +270,6 @@ done:
 static enum status record(struct record_args *a, int argc, char **argv, int *exit_code)
 {
     char device[512];
-    json_t *config = NULL;
     struct record *record;
     enum status st, closed;
     if (!a->out)
@@ -276,14 +278,15 @@ static enum status record(struct record_args *a, int argc, char **argv, int *exi
         return status_fail(STATUS_USAGE, "no command: give it last, after '--'");
     environment_gpus("Model:", device, sizeof device);
     text_append(device, sizeof device, *device ? "" : "processor");
-    CHECK(json_new(&config, "{s:o, s:[], s:{}}", "name",
-                   text_json(a->name ? a->name : basename(a->argv[0])), "command", "metrics"));
+    json_t *config =
+        json_new("{s:o, s:[], s:{}}", "name", text_json(a->name ? a->name : basename(a->argv[0])),
+                 "command", "metrics");
     for (int i = 0; i < a->argc; i++)
-        CHECK(json_add(json_object_get(config, "command"), text_json(a->argv[i])));
+        json_add(json_object_get(config, "command"), text_json(a->argv[i]));
     for (int i = 0; i < METRICS; i++)
         if (a->wanted[i].regex)
-            CHECK(json_put(json_object_get(config, "metrics"), metrics[i].name,
-                           text_json(a->wanted[i].regex)));
+            json_put(json_object_get(config, "metrics"), metrics[i].name,
+                     text_json(a->wanted[i].regex));
     const struct run_info info = {.argc = argc, .argv = argv, .device = device, .config = config};
     CHECK(record_create(a->out, &info, &record));
     st = complete(a, record, exit_code);

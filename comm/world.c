@@ -270,8 +270,9 @@ static enum status add_program(json_t *settings)
         crc = crc32(crc, piece, (uInt)n);
     fclose(f);
     snprintf(text, sizeof text, "%08lx", crc);
-    TRY(json_put(settings, "program version", json_string(AMPSCALE_VERSION)));
-    return json_put(settings, "program file", json_string(text));
+    json_put(settings, "program version", json_string(AMPSCALE_VERSION));
+    json_put(settings, "program file", json_string(text));
+    return STATUS_OK;
 }
 
 enum status world_agree(struct world *w, json_t *settings)
@@ -280,9 +281,7 @@ enum status world_agree(struct world *w, json_t *settings)
     char verdict[VERDICT_MAX] = "", (*all)[VERDICT_MAX] = NULL, *shared = NULL;
     json_t *first = NULL, *own = NULL;
     TRY(add_program(settings));
-    char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory for settings");
+    char *text = json_text(settings, JSON_COMPACT | JSON_REAL_PRECISION(17));
     CHECK(array_new(&all, w->size));
     CHECK(world_text(w, 0, text, SETTINGS_BYTES_MAX, &shared));
     CHECK(json_parse(shared, strlen(shared), "rank 0's settings", &first));

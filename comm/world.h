@@ -80,7 +80,7 @@ int world_threads(const struct world *w, int devices);
  * rank, the setting and both values. */
 MUST_CHECK enum status world_agree(struct world *w, json_t *settings);
 
-/* A new JSON array of the ranks' hosts and processes (schema_is_rank_list). NULL: no memory. */
+/* A new JSON array of the ranks' hosts and processes (schema_is_rank_list). */
 json_t *world_json(const struct world *w);
 
 /* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */

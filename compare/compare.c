@@ -59,13 +59,12 @@ static enum status check_distinct(const struct repeats *base, const struct repea
 }
 
 /* Compares the fingerprint of every run of a side with that of the run `first`. */
-static enum status find_differences(const struct repeat *first, const struct repeats *side,
-                                    const struct compare_config *config, struct compare_cell *c)
+static void find_differences(const struct repeat *first, const struct repeats *side,
+                             const struct compare_config *config, struct compare_cell *c)
 {
     for (int64_t i = 0; i < side->n; i++)
-        TRY(fingerprint_differ(first->fingerprint, side->repeat[i].fingerprint, config->allowed,
-                               config->n_allowed, c->differences));
-    return STATUS_OK;
+        fingerprint_differ(first->fingerprint, side->repeat[i].fingerprint, config->allowed,
+                           config->n_allowed, c->differences);
 }
 
 /* Adds a word to a list "a, b", unless the list has it. */
@@ -98,7 +97,7 @@ static enum status new_cell(struct compare_report *r, const char *name, const st
     TRY(check_distinct(base, new));
     TRY(array_reserve(&r->cell, r->n_cells));
     struct compare_cell *c = *out = &r->cell[r->n_cells];
-    TRY(json_new(&c->differences, "{}"));
+    c->differences = json_object();
     const struct repeats *named = base->n > 0 ? base : new;
     if (name)
         text_clean(c->name, sizeof c->name, name);
@@ -125,8 +124,8 @@ static enum status compare_repeats(struct repeats *base, struct repeats *new,
     if (config->pairing == COMPARE_PAIR_ALWAYS && !c->turns)
         text_join(c->missing, sizeof c->missing, "; ",
                   "--pair always: the runs of BASE and NEW did not take turns");
-    TRY(find_differences(&base->repeat[0], base, config, c));
-    TRY(find_differences(&base->repeat[0], new, config, c));
+    find_differences(&base->repeat[0], base, config, c);
+    find_differences(&base->repeat[0], new, config, c);
     return json_object_size(c->differences) == 0 ? judge_measure(base, new, config, c) : STATUS_OK;
 }
 
@@ -298,25 +297,24 @@ static enum status choose_base(const struct history *h, const struct compare_rol
                                const struct compare_config *config, const struct repeats *new,
                                struct repeats *out, char lacking[COMPARE_TEXT_SIZE])
 {
-    json_t *nearest = NULL, *d;
+    json_t *nearest = NULL;
     enum status st = STATUS_OK;
     for (int64_t i = h->n - 1; i >= 0 && out->n < base->most && st == STATUS_OK; i--) {
         const struct repeat *r = &h->entry[i].repeat;
         if (!h->entry[i].accepted || is_among(r, new))
             continue;
-        CHECK(json_new(&d, "{}"));
-        st = fingerprint_differ(r->fingerprint, new->repeat[0].fingerprint, config->allowed,
-                                config->n_allowed, d);
+        json_t *d = json_object();
+        fingerprint_differ(r->fingerprint, new->repeat[0].fingerprint, config->allowed,
+                           config->n_allowed, d);
         size_t fields = json_object_size(d);
         bool nearer = fields > 0 && (!nearest || fields < json_object_size(nearest));
-        if (st == STATUS_OK && fields == 0)
+        if (fields == 0)
             st = repeats_copy(r, out);
         json_decref(nearer ? nearest : d);
         nearest = nearer ? d : nearest;
     }
     if (out->n < COMPARE_LEAST_REPEATS)
         explain_lack(h, base->dir, out->n, out->n == 0 ? nearest : NULL, lacking);
-done:
     json_decref(nearest);
     return st;
 }
@@ -337,7 +335,7 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
         CHECK(choose_base(&h, base, config, &n, &b, report->lacking));
     CHECK(new_cell(report, NULL, &b, &n, &cell));
     if (*report->lacking && base->begins && n.unfinished + n.damaged == 0) {
-        st = find_differences(&n.repeat[0], &n, config, cell);
+        find_differences(&n.repeat[0], &n, config, cell);
         report->begins = json_object_size(cell->differences) == 0;
         goto done;
     }

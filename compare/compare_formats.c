@@ -407,18 +407,15 @@ static json_t *benchmark_json(const struct compare_cell *c, const struct compare
 static json_t *benchmark_action(const struct compare_report *report)
 {
     json_t *list = json_array();
-    int n = 0;
     for (int64_t i = 0; i < report->n_cells; i++) {
         const struct compare_cell *c = &report->cell[i];
         for (int k = 0; k < c->n_results; k++) {
             const struct compare_result *r = &c->result[k];
-            if (!metrics[r->metric].more_is_better || r->new.n == 0)
-                continue;
-            json_array_append_new(list, benchmark_json(c, r));
-            n++;
+            if (metrics[r->metric].more_is_better && r->new.n > 0)
+                json_add(list, benchmark_json(c, r));
         }
     }
-    return json_whole(list, n);
+    return list;
 }
 
 /* Writes Markdown, or JSON for github-action-benchmark. */
@@ -426,9 +423,10 @@ static enum status write_text(const struct compare_report *r, const char *path, 
 {
     struct atomic_file f;
     TRY(output_file_open(&f, path));
-    if (!markdown)
-        return atomic_file_end(&f, json_print(benchmark_action(r), f.stream, JSON_RECORD));
-    print_markdown(r, f.stream);
+    if (markdown)
+        print_markdown(r, f.stream);
+    else
+        json_print(benchmark_action(r), f.stream, JSON_RECORD);
     return atomic_file_commit(&f);
 }
 

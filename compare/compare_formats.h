@@ -18,8 +18,7 @@ void compare_print(const struct compare_report *report, FILE *out);
  * null, "differences": {field: {"base", "new"}}, "metrics": [{"name", "unit", "better": "higher" or
  * "lower", "base": {"n", "median", "min", "max", "stddev"}, "new", "paired", "ratio", "low",
  * "high", "p", "corrected_p", "exact", "threshold", "decides", "verdict", "deciding_runs"}]}]}; a
- * number that is not known is null. Returns a new object that the caller owns, or NULL if memory
- * ran out. */
+ * number that is not known is null. Returns a new object that the caller owns. */
 json_t *compare_json(const struct compare_report *report);
 
 /* Paths of the files to write; NULL: not written. */

@@ -90,7 +90,7 @@ static enum status flatten(const char *name, json_t *value, int depth, json_t *i
     if (is_left_out(name))
         return STATUS_OK;
     if (depth == DEPTH_MAX || (json_object_size(value) == 0 && json_array_size(value) == 0))
-        return json_put(into, name, path_name(name, value));
+        json_put(into, name, path_name(name, value));
     json_object_foreach(value, key, member)
     {
         TRY(flatten_member(name, key, 0, member, depth + 1, into));
@@ -114,16 +114,15 @@ static bool same(const char *name, const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-/* Returns a value as text for display; a string is shown without its quotes. Returns NULL if memory
- * ran out. */
+/* Returns a value as text for display; a string is shown without its quotes. */
 static json_t *shown(const json_t *value)
 {
     if (!value)
         return json_string("absent");
     if (json_is_string(value))
         return text_json(json_string_value(value));
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_t *o = text ? text_json(text) : NULL;
+    char *text = json_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_t *o = text_json(text);
     free(text);
     return o;
 }
@@ -144,8 +143,7 @@ static enum status add_attempt(const json_t *info, json_t **last, json_t *into)
 {
     enum status st = STATUS_OK;
     const char *name;
-    json_t *own, *value;
-    TRY(json_new(&own, "{}"));
+    json_t *own = json_object(), *value;
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         value = json_object_get(info, roots[i]);
         if (value)
@@ -154,14 +152,14 @@ static enum status add_attempt(const json_t *info, json_t **last, json_t *into)
     json_object_foreach(own, name, value)
     {
         if (!*last)
-            CHECK(json_put(into, name, json_incref(value)));
+            json_put(into, name, json_incref(value));
         else if (!same(name, json_object_get(*last, name), value))
-            CHECK(json_put(into, name, both(json_object_get(into, name), value)));
+            json_put(into, name, both(json_object_get(into, name), value));
     }
     json_object_foreach(*last, name, value)
     {
         if (!json_object_get(own, name))
-            CHECK(json_put(into, name, both(json_object_get(into, name), NULL)));
+            json_put(into, name, both(json_object_get(into, name), NULL));
     }
     json_decref(*last);
     *last = json_incref(own);
@@ -175,17 +173,17 @@ enum status fingerprint_of(const struct run *run, json_t **out)
     int64_t left = run_left_out(run);
     enum status st;
     json_t *last = NULL;
-    TRY(json_new(out, "{}"));
+    *out = json_object();
     for (size_t i = 0; i < json_array_size(run->infos); i++)
         CHECK(add_attempt(json_array_get(run->infos, i), &last, *out));
     /* Old records do not have the key; their runs decoded at a reduced size. */
     const json_t *config = json_object_get(run->info, "config");
     if (json_is_string(json_object_get(config, "data")) && !json_object_get(config, "decode"))
-        CHECK(json_put(*out, "config.decode", json_string("fast")));
+        json_put(*out, "config.decode", json_string("fast"));
     /* A run that left out images did not train on the same data. Old records do not have the number
      * of these images. */
     if (left > 0)
-        CHECK(json_put(*out, "images_left_out", json_integer(left)));
+        json_put(*out, "images_left_out", json_integer(left));
     json_decref(last);
     return STATUS_OK;
 done:
@@ -204,22 +202,19 @@ static bool is_allowed(const char *name, const char *const *allowed, int n)
     return false;
 }
 
-static enum status list(const char *name, const json_t *base, const json_t *new,
-                        json_t *differences)
+static void list(const char *name, const json_t *base, const json_t *new, json_t *differences)
 {
     json_t *field = text_json(name);
     json_t *d = json_pack("{s:o, s:o}", "base", shown(base), "new", shown(new));
     const char *key = json_string_value(field);
-    enum status st = STATUS_OK;
     if (!json_object_get(differences, key))
-        st = json_put(differences, key, json_incref(d));
+        json_put(differences, key, json_incref(d));
     json_decref(d);
     json_decref(field);
-    return st;
 }
 
-enum status fingerprint_differ(json_t *base, json_t *new, const char *const *allowed, int n_allowed,
-                               json_t *differences)
+void fingerprint_differ(json_t *base, json_t *new, const char *const *allowed, int n_allowed,
+                        json_t *differences)
 {
     json_t *const sides[] = {base, new};
     for (int side = 0; side < 2; side++) {
@@ -229,21 +224,18 @@ enum status fingerprint_differ(json_t *base, json_t *new, const char *const *all
         {
             const json_t *a = json_object_get(base, name), *b = json_object_get(new, name);
             if (!same(name, a, b) && !is_allowed(name, allowed, n_allowed))
-                TRY(list(name, a, b, differences));
+                list(name, a, b, differences);
         }
     }
-    return STATUS_OK;
 }
 
-enum status fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
-                               bool *same)
+bool fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed, int n_allowed)
 {
-    json_t *differences;
-    TRY(json_new(&differences, "{}"));
-    enum status st = fingerprint_differ(a, b, allowed, n_allowed, differences);
-    *same = json_object_size(differences) == 0;
+    json_t *differences = json_object();
+    fingerprint_differ(a, b, allowed, n_allowed, differences);
+    bool same = json_object_size(differences) == 0;
     json_decref(differences);
-    return st;
+    return same;
 }
 
 void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
@@ -270,15 +262,13 @@ static int place_of(const char *field)
     return i;
 }
 
-enum status fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
-                                    json_t *distinct)
+void fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
+                             json_t *distinct)
 {
     const char *field, *first = NULL;
-    json_t *value, *differences;
+    json_t *value, *differences = json_object();
     bool known = false;
-    enum status st;
-    TRY(json_new(&differences, "{}"));
-    CHECK(fingerprint_differ(a, b, allowed, n_allowed, differences));
+    fingerprint_differ(a, b, allowed, n_allowed, differences);
     json_object_foreach(differences, field, value)
     {
         known = known || json_object_get(distinct, field);
@@ -286,13 +276,11 @@ enum status fingerprint_distinguish(json_t *a, json_t *b, const char *const *all
         if (order < 0 || (order == 0 && strcmp(field, first) < 0))
             first = field;
     }
-    if (known || !first)
-        goto done;
-    value = json_object_get(json_object_get(differences, first), "base");
-    st = json_put(distinct, first, json_object_get(a, first) ? json_incref(value) : json_null());
-done:
+    if (!known && first) {
+        value = json_object_get(json_object_get(differences, first), "base");
+        json_put(distinct, first, json_object_get(a, first) ? json_incref(value) : json_null());
+    }
     json_decref(differences);
-    return st;
 }
 
 /* Sets *name to the short name of a field, and returns the length of the short name: "batch_size"

@@ -17,12 +17,11 @@ MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
  * fingerprints differ. Skips a field that the object already has. Also skips a field if `allowed`
  * has its name, or a leading part of its name: "config" stands for all fields "config.*". All texts
  * are cleaned for display; "absent" means that the side lacks the field. */
-MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, const char *const *allowed,
-                                          int n_allowed, json_t *differences);
+void fingerprint_differ(json_t *base, json_t *new, const char *const *allowed, int n_allowed,
+                        json_t *differences);
 
 /* Whether two fingerprints agree in all fields that are not in `allowed`. */
-MUST_CHECK enum status fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed,
-                                          int n_allowed, bool *same);
+bool fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed, int n_allowed);
 
 /* Makes a name such as "resnet18 fp32 nd" from fields of the configuration. The name is "runs" if
  * the fingerprint is NULL or lacks all of these fields. */
@@ -32,8 +31,8 @@ void fingerprint_name(const json_t *fingerprint, char *out, size_t size);
  * value in `a` as text, or null} to the object `distinct`. Does nothing if the fingerprints already
  * differ in a field of `distinct`. Prefers fields of the configuration, then fields of the device,
  * the libraries, the build and the host. */
-MUST_CHECK enum status fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed,
-                                               int n_allowed, json_t *distinct);
+void fingerprint_distinguish(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
+                             json_t *distinct);
 
 /* Adds the distinct fields to a name: "resnet18 fp32 nd (batch_size 32, no inject)". So the names
  * of distinguished configurations differ, unless they are cut because they are too long. */

@@ -56,7 +56,6 @@ enum status metric_find(const char *flag, const char *name, enum metric_id *out)
 
 enum status metrics_of(const struct run *run, double value[METRICS])
 {
-    json_t *sum;
     const json_t *recorded = json_object_get(run->summary, "metrics");
     for (int i = 0; i < METRICS && recorded; i++) {
         value[i] = json_number_at(recorded, metrics[i].name);
@@ -64,7 +63,7 @@ enum status metrics_of(const struct run *run, double value[METRICS])
     }
     if (recorded)
         return STATUS_OK;
-    TRY(json_new(&sum, "{}"));
+    json_t *sum = json_object();
     enum status st = summary_add(run, sum);
     if (st == STATUS_INVALID) /* a value is null, which stands for a number that is not finite */
         st = STATUS_DATA;

@@ -25,20 +25,17 @@ void trend_free(struct trend *t)
 
 /* Sets first[i] to the index of the first entry with the same configuration as entry i; that entry
  * may be i itself. */
-static enum status group(const struct history *h, const struct trend_config *c, int64_t *first)
+static void group(const struct history *h, const struct trend_config *c, int64_t *first)
 {
     for (int64_t i = 0; i < h->n; i++) {
         first[i] = i;
         for (int64_t k = 0; k < i && first[i] == i; k++) {
-            bool same = false;
-            if (first[k] != k)
-                continue;
-            TRY(fingerprint_agrees(h->entry[k].repeat.fingerprint, h->entry[i].repeat.fingerprint,
-                                   c->allowed, c->n_allowed, &same));
-            first[i] = same ? k : i;
+            if (first[k] == k &&
+                fingerprint_agrees(h->entry[k].repeat.fingerprint, h->entry[i].repeat.fingerprint,
+                                   c->allowed, c->n_allowed))
+                first[i] = k;
         }
     }
-    return STATUS_OK;
 }
 
 /* Makes one point from the entries in [from, to) that have the configuration of h->entry[of].
@@ -91,26 +88,22 @@ static enum status find_steps(struct trend_series *s, struct trend *t)
 
 /* Makes the name of the configuration of h->entry[of]. The name has the fields that distinguish
  * this configuration from other configurations. */
-static enum status name_of(const struct history *h, const struct trend_config *c,
-                           const int64_t *first, int64_t of, char name[TREND_NAME_SIZE])
+static void name_of(const struct history *h, const struct trend_config *c, const int64_t *first,
+                    int64_t of, char name[TREND_NAME_SIZE])
 {
     char other[TREND_NAME_SIZE];
-    json_t *own = h->entry[of].repeat.fingerprint, *distinct;
-    enum status st = STATUS_OK;
-    TRY(json_new(&distinct, "{}"));
+    json_t *own = h->entry[of].repeat.fingerprint, *distinct = json_object();
     fingerprint_name(own, name, TREND_NAME_SIZE);
     for (int64_t i = 0; i < h->n; i++) {
         if (first[i] != i || i == of)
             continue;
         fingerprint_name(h->entry[i].repeat.fingerprint, other, sizeof other);
         if (strcmp(name, other) == 0)
-            CHECK(fingerprint_distinguish(own, h->entry[i].repeat.fingerprint, c->allowed,
-                                          c->n_allowed, distinct));
+            fingerprint_distinguish(own, h->entry[i].repeat.fingerprint, c->allowed, c->n_allowed,
+                                    distinct);
     }
     fingerprint_name_apart(distinct, name, TREND_NAME_SIZE);
-done:
     json_decref(distinct);
-    return st;
 }
 
 static enum status add_series(const struct history *h, const struct trend_config *c,
@@ -150,7 +143,7 @@ static enum status add_configuration(const struct history *h, const struct trend
                                      const int64_t *first, int64_t of, struct trend *t)
 {
     char name[TREND_NAME_SIZE];
-    TRY(name_of(h, c, first, of, name));
+    name_of(h, c, first, of, name);
     for (int id = 0; id < METRICS; id++)
         if (c->wanted[id])
             TRY(add_series(h, c, first, of, (enum metric_id)id, name, t));
@@ -163,7 +156,7 @@ enum status trend_of(const struct history *h, const struct trend_config *c, stru
     *out = (struct trend){.alpha = c->alpha, .threshold = c->threshold};
     int64_t *first;
     TRY(array_new(&first, h->n));
-    CHECK(group(h, c, first));
+    group(h, c, first);
     for (int64_t i = 0; i < h->n; i++)
         if (first[i] == i)
             CHECK(add_configuration(h, c, first, i, out));

@@ -84,7 +84,7 @@ void trend_free(struct trend *t); /* does nothing for a zeroed struct */
 /* Prints a line for each series and each step. */
 void trend_print(const struct trend *t, FILE *out);
 
-/* Returns a new object, to print or write as JSON_EXACT; NULL if there is no memory: {"record":
+/* Returns a new object, to print or write as JSON_EXACT: {"record":
  * "trend", "schema": 1, "alpha", "threshold", "series": [{"name", "metric", "unit", "better":
  * "higher" or "lower", "points": [{"time_s", "commit", "value", "runs", "accepted"}], "steps":
  * [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse", "taken_back"}]}]}. Points

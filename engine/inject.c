@@ -1,6 +1,7 @@
 /* Parses, completes, checks and records faults; the engine and the loader inject them. */
 #include "engine/inject.h"
 
+#include "base/json.h"
 #include "base/rng.h"
 #include "model/exchange.h"
 
@@ -219,17 +220,16 @@ json_t *inject_json(const struct inject *faults)
 {
     json_t *a = json_array();
     if (faults->slow)
-        json_array_append_new(
-            a, json_sprintf("slow-rank=%d:%g%%", faults->slow_rank, 100 * faults->slow_share));
+        json_add(a, json_sprintf("slow-rank=%d:%g%%", faults->slow_rank, 100 * faults->slow_share));
     if (faults->throttle > 0)
-        json_array_append_new(a, json_sprintf("throttle=%g%%", 100 * faults->throttle));
+        json_add(a, json_sprintf("throttle=%g%%", 100 * faults->throttle));
     for (int i = 0; i < faults->n_flips; i++) {
         const struct inject_flip *f = &faults->flip[i];
-        json_array_append_new(
-            a, json_sprintf("bitflip=%" PRId64 "@%d:%s:%s:%" PRId64, f->step, f->rank,
-                            f->value == VALUE_WEIGHT ? "weight" : "gradient", f->tensor, f->bit));
+        json_add(a,
+                 json_sprintf("bitflip=%" PRId64 "@%d:%s:%s:%" PRId64, f->step, f->rank,
+                              f->value == VALUE_WEIGHT ? "weight" : "gradient", f->tensor, f->bit));
     }
     if (faults->lose_image)
-        json_array_append_new(a, json_sprintf("lost-image=%" PRId64, faults->lose_epoch));
+        json_add(a, json_sprintf("lost-image=%" PRId64, faults->lose_epoch));
     return a;
 }

@@ -111,24 +111,19 @@ void ladder_rung_name(const struct ladder *l, int rung, char name[RUNG_NAME_MAX]
 
 static json_t *falls_json(const struct ladder *l)
 {
-    enum status st = STATUS_OK;
     json_t *falls = json_array();
-    for (int i = 0; i < l->n_falls && st == STATUS_OK; i++) {
+    for (int i = 0; i < l->n_falls; i++) {
         char rung[RUNG_NAME_MAX];
         ladder_rung_name(l, l->fall[i].rung, rung);
-        st = json_add(falls,
-                      json_pack("{s:s, s:o}", "rung", rung, "why", text_json(l->fall[i].why)));
+        json_add(falls, json_pack("{s:s, s:o}", "rung", rung, "why", text_json(l->fall[i].why)));
     }
-    if (st == STATUS_OK)
-        return falls;
-    json_decref(falls);
-    return NULL;
+    return falls;
 }
 
 json_t *ladder_json(const struct ladder *l)
 {
     char rung[RUNG_NAME_MAX];
     ladder_rung_name(l, l->rung, rung);
-    return json_pack("{s:s, s:b, s:s, s:o}", "fuse", fuse_str(ladder_fuse(l)), "graphs",
-                     ladder_graphs(l), "rung", rung, "falls", falls_json(l));
+    return json_new("{s:s, s:b, s:s, s:o}", "fuse", fuse_str(ladder_fuse(l)), "graphs",
+                    ladder_graphs(l), "rung", rung, "falls", falls_json(l));
 }

@@ -80,5 +80,5 @@ enum { RUNG_NAME_MAX = 32 };
  * stats, no graph" in place of "no graph". */
 void ladder_rung_name(const struct ladder *l, int rung, char name[RUNG_NAME_MAX]);
 
-/* {"fuse", "graphs", "rung", "falls": [{"rung", "why"}]}, for the record. NULL if out of memory. */
+/* {"fuse", "graphs", "rung", "falls": [{"rung", "why"}]}, for the record. */
 json_t *ladder_json(const struct ladder *l);

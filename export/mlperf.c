@@ -151,7 +151,6 @@ struct log {
     const char *record; /* file from which the values come; `number` is the number of the record in
                          * this file */
     int64_t number;
-    bool oom;
 };
 
 enum event { POINT, START, STOP };
@@ -170,14 +169,11 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     if (more)
         json_object_update(metadata, more);
     json_decref(more);
-    json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o, s:o}", "namespace", "", "time_ms",
-                             (json_int_t)log->last_ms, "event_type", type[event], "key", key,
-                             "value", value ? value : json_null(), "metadata", metadata);
-    char *text = line ? json_dumps(line, JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) : NULL;
-    if (text)
-        fprintf(log->out, ":::MLLOG %s\n", text);
-    else
-        log->oom = true;
+    json_t *line = json_new("{s:s, s:I, s:s, s:s, s:o, s:o}", "namespace", "", "time_ms",
+                            (json_int_t)log->last_ms, "event_type", type[event], "key", key,
+                            "value", value ? value : json_null(), "metadata", metadata);
+    char *text = json_text(line, JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
+    fprintf(log->out, ":::MLLOG %s\n", text);
     free(text);
     json_decref(line);
 }
@@ -332,8 +328,6 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
     CHECK(put_head(f.stream, run[0], o));
     put_log(&log, run[0], o->closed);
-    if (log.oom)
-        CHECK(status_fail(STATUS_OOM, "no memory to write '%s'", o->out));
     CHECK(export_put(o, &f));
 done:
     atomic_file_abandon(&f);

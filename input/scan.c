@@ -168,7 +168,9 @@ static const char *const splits[2] = {"train", "val"};
  * Returns any other failure, which ends the scan. */
 static enum status note(struct findings *f, enum status st)
 {
-    return st == STATUS_DATA ? json_add(f->problems, json_string(status_message())) : st;
+    if (st == STATUS_DATA)
+        json_add(f->problems, json_string(status_message()));
+    return st == STATUS_DATA ? STATUS_OK : st;
 }
 
 /* Adds one problem for each format that this build cannot decode, with the number of files. */
@@ -191,7 +193,7 @@ static enum status note_formats(struct findings *f, int split)
 
 static enum status look(const char *dir, int workers, struct bar *bar, struct findings *f)
 {
-    TRY(json_new(&f->problems, "[]"));
+    f->problems = json_array();
     if (!path_exists(dir))
         return status_fail(STATUS_DATA, "there is no folder '%s'", dir);
     TRY(note(f, synth_check_complete(dir)));
@@ -278,43 +280,31 @@ static json_t *path_json(const char *path)
     return json_string(ascii);
 }
 
-static enum status split_json(const struct dataset *d, const struct scan_report *r, json_t **out)
+static json_t *split_json(const struct dataset *d, const struct scan_report *r)
 {
-    json_t *bad, *formats;
-    TRY(json_new(out, "{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:{}, s:I, s:I, s:I, s:[]}", "classes",
-                 d->classes, "images", (json_int_t)r->images, "bytes", (json_int_t)r->bytes,
-                 "images_per_class", range_json(r->per_class), "width", range_json(r->width),
-                 "height", range_json(r->height), "file_bytes", range_json(r->sizes), "formats",
-                 "grayscale", (json_int_t)r->gray, "cmyk", (json_int_t)r->cmyk, "progressive",
-                 (json_int_t)r->progressive, "bad"));
-    formats = json_object_get(*out, "formats");
+    json_t *o = json_new(
+        "{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:{}, s:I, s:I, s:I, s:[]}", "classes", d->classes,
+        "images", (json_int_t)r->images, "bytes", (json_int_t)r->bytes, "images_per_class",
+        range_json(r->per_class), "width", range_json(r->width), "height", range_json(r->height),
+        "file_bytes", range_json(r->sizes), "formats", "grayscale", (json_int_t)r->gray, "cmyk",
+        (json_int_t)r->cmyk, "progressive", (json_int_t)r->progressive, "bad");
+    json_t *formats = json_object_get(o, "formats"), *bad = json_object_get(o, "bad");
     for (int k = 0; k < IMAGE_FORMATS; k++)
-        TRY(json_put(formats, image_format_str((enum image_format)k), json_integer(r->format[k])));
-    bad = json_object_get(*out, "bad");
+        json_put(formats, image_format_str((enum image_format)k), json_integer(r->format[k]));
     for (int64_t i = 0; i < r->n_bad; i++)
-        TRY(json_add(bad,
-                     json_pack("{s:o, s:o}", "path", path_json(dataset_path(d, r->bad[i].sample)),
-                               "reason", path_json(r->bad[i].reason))));
-    return STATUS_OK;
+        json_add(bad, json_pack("{s:o, s:o}", "path", path_json(dataset_path(d, r->bad[i].sample)),
+                                "reason", path_json(r->bad[i].reason)));
+    return o;
 }
 
-static enum status print_json(const char *dir, const struct findings *f, FILE *out)
+static void print_json(const char *dir, const struct findings *f, FILE *out)
 {
-    enum status st;
-    json_t *root, *split;
-    TRY(json_new(&root, "{s:o, s:b, s:O}", "dir", path_json(dir), "ok", (int)all_well(f),
-                 "problems", f->problems));
-    for (int s = 0; s < 2; s++) {
-        if (!f->report[s])
-            continue;
-        st = split_json(f->data[s], f->report[s], &split);
-        CHECK(split ? json_put(root, splits[s], split) : st);
-        CHECK(st);
-    }
-    st = json_print(json_incref(root), out, JSON_INDENT(2));
-done:
-    json_decref(root);
-    return st;
+    json_t *root = json_new("{s:o, s:b, s:O}", "dir", path_json(dir), "ok", (int)all_well(f),
+                            "problems", f->problems);
+    for (int s = 0; s < 2; s++)
+        if (f->report[s])
+            json_put(root, splits[s], split_json(f->data[s], f->report[s]));
+    json_print(root, out, JSON_INDENT(2));
 }
 
 enum status scan_folder(const char *dir, int workers, struct bar *bar, bool json, FILE *out,
@@ -326,7 +316,7 @@ enum status scan_folder(const char *dir, int workers, struct bar *bar, bool json
     CHECK(look(dir, workers, bar, &f));
     *sound = all_well(&f);
     if (json)
-        CHECK(print_json(dir, &f, out));
+        print_json(dir, &f, out);
     else
         print_text(&f, out);
 done:

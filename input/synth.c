@@ -180,11 +180,10 @@ static enum status make_numbered(void *context, void *own, int64_t i)
 
 static enum status write_manifest(const struct synth_config *c, bool complete)
 {
-    json_t *json;
-    TRY(json_new(&json, "{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator", GENERATOR,
-                 "format", (int)FORMAT, "complete", (int)complete, "classes", c->classes,
-                 "train_per_class", c->train, "val_per_class", c->val, "size", c->size, "seed",
-                 (json_int_t)c->seed));
+    json_t *json =
+        json_new("{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator", GENERATOR, "format",
+                 (int)FORMAT, "complete", (int)complete, "classes", c->classes, "train_per_class",
+                 c->train, "val_per_class", c->val, "size", c->size, "seed", (json_int_t)c->seed);
     return json_write(json, JSON_INDENT(2), "%s/dataset.json", c->out);
 }
 

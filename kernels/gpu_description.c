@@ -123,9 +123,7 @@ static enum status take_properties(json_t *text, const char *name, struct gpu_de
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (json_object_del(text, ours[i]) != 0) { /* there was none */
         }
-    char *properties = json_dumps(text, JSON_COMPACT);
-    if (!properties)
-        return status_fail(STATUS_OOM, "no memory for the description of a GPU");
+    char *properties = json_text(text, JSON_COMPACT | JSON_REAL_PRECISION(17));
     bool fits = strlen(properties) < sizeof g->properties;
     if (fits)
         strcpy(g->properties, properties);

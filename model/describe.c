@@ -16,7 +16,7 @@ static int64_t node_params(const struct graph *g, int i)
     return n;
 }
 
-static enum status layers_print(const struct graph *g, FILE *out)
+static void layers_print(const struct graph *g, FILE *out)
 {
     fprintf(out, "%s, %d classes, images of %d x %d pixels\n\n", g->arch, g->classes, g->image_size,
             g->image_size);
@@ -30,34 +30,32 @@ static enum status layers_print(const struct graph *g, FILE *out)
     }
     fprintf(out, "%-48s %12" PRId64 " %12.3f\n", "total", graph_params_trained(g),
             graph_flops_forward(g) / 1e6);
-    return STATUS_OK;
 }
 
-static enum status layers_print_json(const struct graph *g, FILE *out)
+static void layers_print_json(const struct graph *g, FILE *out)
 {
-    enum status st = STATUS_OK;
-    json_t *o, *layers = json_array();
+    json_t *layers = json_array();
     for (int i = 0; i < g->n_nodes; i++) {
         const struct node *n = &g->node[i];
-        CHECK(json_add(layers, json_pack("{s:s, s:s, s:[I, I, I], s:I, s:I}", "name", n->name,
-                                         "kind", node_kind_str(n->kind), "output", (json_int_t)n->c,
-                                         (json_int_t)n->h, (json_int_t)n->w, "parameters",
-                                         (json_int_t)node_params(g, i), "flops_forward",
-                                         (json_int_t)node_flops_forward(g, i))));
+        json_add(layers,
+                 json_pack("{s:s, s:s, s:[I, I, I], s:I, s:I}", "name", n->name, "kind",
+                           node_kind_str(n->kind), "output", (json_int_t)n->c, (json_int_t)n->h,
+                           (json_int_t)n->w, "parameters", (json_int_t)node_params(g, i),
+                           "flops_forward", (json_int_t)node_flops_forward(g, i)));
     }
-    CHECK(json_new(&o, "{s:s, s:i, s:i, s:I, s:I, s:O}", "arch", g->arch, "image_size",
-                   g->image_size, "classes", g->classes, "parameters",
-                   (json_int_t)graph_params_trained(g), "flops_forward",
-                   (json_int_t)graph_flops_forward(g), "layers", layers));
-    st = json_print(o, out, JSON_COMPACT);
-done:
-    json_decref(layers);
-    return st;
+    json_t *o =
+        json_new("{s:s, s:i, s:i, s:I, s:I, s:o}", "arch", g->arch, "image_size", g->image_size,
+                 "classes", g->classes, "parameters", (json_int_t)graph_params_trained(g),
+                 "flops_forward", (json_int_t)graph_flops_forward(g), "layers", layers);
+    json_print(o, out, JSON_COMPACT);
 }
 
-enum status describe_layers(const struct graph *g, bool json, FILE *out)
+void describe_layers(const struct graph *g, bool json, FILE *out)
 {
-    return json ? layers_print_json(g, out) : layers_print(g, out);
+    if (json)
+        layers_print_json(g, out);
+    else
+        layers_print(g, out);
 }
 
 /* The type in which a node computes: convolutions and linear layers multiply values of type
@@ -74,7 +72,7 @@ static void param_types_print(FILE *out, const char *name, const char *kind,
             t ? dtype_str(t->copy) : "-", t ? dtype_str(t->gradient) : "-", computes, stored);
 }
 
-static enum status policy_print(const struct policy *p, const struct graph *g, FILE *out)
+static void policy_print(const struct policy *p, const struct graph *g, FILE *out)
 {
     const char *stored = dtype_str(p->activation);
     fprintf(out, "precision %s on %s\n\n", p->name, g->arch);
@@ -100,7 +98,6 @@ static enum status policy_print(const struct policy *p, const struct graph *g, F
         "batch\n           statistics, softmax and loss, the optimizer's arithmetic\n");
     fprintf(out, "batch norm parameters and running statistics in %s\n", dtype_str(p->batchnorm));
     fprintf(out, "loss scale %s\n", p->scaled ? "dynamic" : "none");
-    return STATUS_OK;
 }
 
 static json_t *param_types_json(struct param_types t)
@@ -109,47 +106,45 @@ static json_t *param_types_json(struct param_types t)
                      "gradient", dtype_str(t.gradient));
 }
 
-static enum status node_policy_json(const struct policy *p, const struct graph *g,
-                                    const struct node *n, json_t *o)
+static void node_policy_json(const struct policy *p, const struct graph *g, const struct node *n,
+                             json_t *o)
 {
     if (n->kind != NODE_INPUT)
-        TRY(json_put(o, "computes", json_string(computes_in(p, n->kind))));
+        json_put(o, "computes", json_string(computes_in(p, n->kind)));
     if (n->weight >= 0)
-        TRY(json_put(o, "weight", param_types_json(policy_param(p, g->param[n->weight].kind))));
+        json_put(o, "weight", param_types_json(policy_param(p, g->param[n->weight].kind)));
     if (n->bias >= 0)
-        TRY(json_put(o, "bias", param_types_json(policy_param(p, g->param[n->bias].kind))));
-    return n->mean < 0 ? STATUS_OK
-                       : json_put(o, "running_statistics", json_string(dtype_str(p->batchnorm)));
+        json_put(o, "bias", param_types_json(policy_param(p, g->param[n->bias].kind)));
+    if (n->mean >= 0)
+        json_put(o, "running_statistics", json_string(dtype_str(p->batchnorm)));
 }
 
-static enum status policy_print_json(const struct policy *p, const struct graph *g, FILE *out)
+static void policy_print_json(const struct policy *p, const struct graph *g, FILE *out)
 {
-    enum status st = STATUS_OK;
     json_t *o, *layers = json_array();
     for (int i = 0; i < g->n_nodes; i++) {
         const struct node *n = &g->node[i];
-        CHECK(json_new(&o, "{s:s, s:s, s:s}", "name", n->name, "kind", node_kind_str(n->kind),
-                       "activation", dtype_str(p->activation)));
-        CHECK(json_add(layers, o));
-        CHECK(node_policy_json(p, g, n, o));
+        o = json_new("{s:s, s:s, s:s}", "name", n->name, "kind", node_kind_str(n->kind),
+                     "activation", dtype_str(p->activation));
+        json_add(layers, o);
+        node_policy_json(p, g, n, o);
     }
-    CHECK(json_new(&o, "{s:s, s:s, s:s, s:s, s:s, s:O}", "policy", p->name, "arch", g->arch, "loss",
-                   "fp32", "accumulate", "fp32", "loss_scale", p->scaled ? "dynamic" : "none",
-                   "layers", layers));
-    st = json_print(o, out, JSON_COMPACT);
-done:
-    json_decref(layers);
-    return st;
+    o = json_new("{s:s, s:s, s:s, s:s, s:s, s:o}", "policy", p->name, "arch", g->arch, "loss",
+                 "fp32", "accumulate", "fp32", "loss_scale", p->scaled ? "dynamic" : "none",
+                 "layers", layers);
+    json_print(o, out, JSON_COMPACT);
 }
 
-enum status describe_policy(const struct policy *p, const struct graph *g, bool json, FILE *out)
+void describe_policy(const struct policy *p, const struct graph *g, bool json, FILE *out)
 {
-    return json ? policy_print_json(p, g, out) : policy_print(p, g, out);
+    if (json)
+        policy_print_json(p, g, out);
+    else
+        policy_print(p, g, out);
 }
 
-enum status describe_networks(int classes, int image_size, bool json, FILE *out)
+void describe_networks(int classes, int image_size, bool json, FILE *out)
 {
-    enum status st = STATUS_OK;
     const char *arch;
     struct graph *g = NULL;
     json_t *rows = json_array();
@@ -163,12 +158,10 @@ enum status describe_networks(int classes, int image_size, bool json, FILE *out)
         graph_free(g);
         if (!json)
             fprintf(out, "%-18s %12" PRId64 " %10.3f\n", arch, params, (double)flops / 1e9);
-        CHECK(json_add(rows, json_pack("{s:s, s:I, s:I}", "arch", arch, "parameters",
-                                       (json_int_t)params, "flops_forward", (json_int_t)flops)));
+        json_add(rows, json_pack("{s:s, s:I, s:I}", "arch", arch, "parameters", (json_int_t)params,
+                                 "flops_forward", (json_int_t)flops));
     }
     if (json)
-        st = json_print(json_incref(rows), out, JSON_COMPACT);
-done:
+        json_print(json_incref(rows), out, JSON_COMPACT);
     json_decref(rows);
-    return st;
 }

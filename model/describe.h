@@ -9,12 +9,11 @@
 #include <stdio.h>
 
 /* Prints a row for each layer: its output, trained parameters and FLOPs. */
-MUST_CHECK enum status describe_layers(const struct graph *g, bool json, FILE *out);
+void describe_layers(const struct graph *g, bool json, FILE *out);
 
 /* Prints a row for each layer: the types of weights, gradients, arithmetic and activations. */
-MUST_CHECK enum status describe_policy(const struct policy *p, const struct graph *g, bool json,
-                                       FILE *out);
+void describe_policy(const struct policy *p, const struct graph *g, bool json, FILE *out);
 
 /* Prints a row for each known network. Networks that cannot be built for images this small are
  * omitted. */
-MUST_CHECK enum status describe_networks(int classes, int image_size, bool json, FILE *out);
+void describe_networks(int classes, int image_size, bool json, FILE *out);

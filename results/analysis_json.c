@@ -129,100 +129,89 @@ static const char *const part_names[ANALYSIS_PARTS] = {
 
 /* ---- writing ---- */
 
-/* Adds the empty value `empty` to the object, under `key`. The object owns the value. */
-static enum status member_new(json_t *object, const char *key, json_t *empty, json_t **member)
+/* Adds the empty value `empty` to the object, under `key`, and returns it. The object owns the
+ * value. */
+static json_t *member_new(json_t *object, const char *key, json_t *empty)
 {
-    *member = empty;
-    return json_put(object, key, empty);
+    json_put(object, key, empty);
+    return empty;
 }
 
-static enum status measure_put(json_t *into, const struct analysis_measure *m)
+static void measure_put(json_t *into, const struct analysis_measure *m)
 {
-    json_t *values;
-    TRY(schema_put(&measure_schema, m, into));
-    TRY(member_new(into, "values", json_array(), &values));
+    schema_put(&measure_schema, m, into);
+    json_t *values = member_new(into, "values", json_array());
     for (int64_t i = 0; i < m->n; i++)
-        TRY(json_add(values, json_finite(m->values[i])));
-    return STATUS_OK;
+        json_add(values, json_finite(m->values[i]));
 }
 
 /* Adds the conditions of runs, unless there are none: cells without a run, and records of earlier
  * versions. */
-static enum status conditions_put(json_t *into, const char *key, const struct conditions *c)
+static void conditions_put(json_t *into, const char *key, const struct conditions *c)
 {
-    json_t *object;
     if (c->runs == 0)
-        return STATUS_OK;
-    TRY(member_new(into, key, json_object(), &object));
+        return;
+    json_t *object = member_new(into, key, json_object());
     if (*c->from)
-        TRY(json_put(object, "from", text_json(c->from)));
+        json_put(object, "from", text_json(c->from));
     if (*c->to)
-        TRY(json_put(object, "to", text_json(c->to)));
-    return schema_put(&conditions_schema, c, object);
+        json_put(object, "to", text_json(c->to));
+    schema_put(&conditions_schema, c, object);
 }
 
-static enum status epochs_put(json_t *into, const struct analysis_cell *c)
+static void epochs_put(json_t *into, const struct analysis_cell *c)
 {
-    json_t *list;
-    TRY(member_new(into, "epochs", json_array(), &list));
+    json_t *list = member_new(into, "epochs", json_array());
     for (int64_t i = 0; i < c->n_epochs; i++) {
-        TRY(json_add(list, json_object()));
-        TRY(schema_put(&curve_schema, &c->epoch[i], json_array_get(list, (size_t)i)));
+        json_add(list, json_object());
+        schema_put(&curve_schema, &c->epoch[i], json_array_get(list, (size_t)i));
     }
-    return STATUS_OK;
 }
 
-static enum status cell_put(json_t *into, const struct analysis_cell *c)
+static void cell_put(json_t *into, const struct analysis_cell *c)
 {
-    json_t *part, *evidence;
-    TRY(schema_put(&cell_schema, c, into));
-    for (int i = 0; i < N_MEASURES; i++) {
-        TRY(member_new(into, measures[i].name, json_object(), &part));
-        TRY(measure_put(part, (const void *)((const char *)c + measures[i].offset)));
-    }
+    schema_put(&cell_schema, c, into);
+    for (int i = 0; i < N_MEASURES; i++)
+        measure_put(member_new(into, measures[i].name, json_object()),
+                    (const void *)((const char *)c + measures[i].offset));
     if (c->emulated)
-        TRY(json_put(into, "emulated", json_true()));
-    TRY(conditions_put(into, "noise", &c->conditions));
-    TRY(json_put(into, "scaling", json_string(analysis_scaling_str(c->scaling))));
-    TRY(member_new(into, "split", json_object(), &part));
+        json_put(into, "emulated", json_true());
+    conditions_put(into, "noise", &c->conditions);
+    json_put(into, "scaling", json_string(analysis_scaling_str(c->scaling)));
+    json_t *split = member_new(into, "split", json_object());
     for (int p = 0; p < ANALYSIS_PARTS; p++)
-        TRY(json_put(part, part_names[p], json_finite(c->split[p])));
-    TRY(json_put(into, "slowest_rank",
-                 c->slowest_rank < 0 ? json_null() : json_integer(c->slowest_rank)));
-    TRY(member_new(into, "evidence", json_array(), &evidence));
+        json_put(split, part_names[p], json_finite(c->split[p]));
+    json_put(into, "slowest_rank",
+             c->slowest_rank < 0 ? json_null() : json_integer(c->slowest_rank));
+    json_t *evidence = member_new(into, "evidence", json_array());
     for (int i = 0; i < c->n_evidence; i++)
-        TRY(json_add(evidence, text_json(c->evidence[i])));
+        json_add(evidence, text_json(c->evidence[i]));
     if (c->n_epochs > 0)
-        TRY(epochs_put(into, c));
-    return json_put(into, "missing", *c->missing ? text_json(c->missing) : json_null());
+        epochs_put(into, c);
+    json_put(into, "missing", *c->missing ? text_json(c->missing) : json_null());
 }
 
 enum status analysis_write(const struct analysis *a, const char *path)
 {
-    json_t *root, *cells, *series;
-    enum status st;
-    TRY(json_new(&root, "{}"));
-    CHECK(schema_put(&head_schema, a, root));
-    CHECK(json_put(root, "schema", json_integer(ANALYSIS_SCHEMA)));
-    CHECK(json_put(root, "machine", json_incref(a->machine)));
-    CHECK(json_put(root, "thresholds", json_incref(a->thresholds)));
-    CHECK(conditions_put(root, "measured", &a->conditions));
-    CHECK(member_new(root, "cells", json_array(), &cells));
-    CHECK(member_new(root, "series", json_array(), &series));
+    json_t *root = json_object();
+    schema_put(&head_schema, a, root);
+    json_put(root, "schema", json_integer(ANALYSIS_SCHEMA));
+    json_put(root, "machine", json_incref(a->machine));
+    json_put(root, "thresholds", json_incref(a->thresholds));
+    conditions_put(root, "measured", &a->conditions);
+    json_t *cells = member_new(root, "cells", json_array());
+    json_t *series = member_new(root, "series", json_array());
     for (int64_t i = 0; i < a->n_cells; i++) {
-        CHECK(json_add(cells, json_object()));
-        CHECK(cell_put(json_array_get(cells, (size_t)i), &a->cell[i]));
+        json_add(cells, json_object());
+        cell_put(json_array_get(cells, (size_t)i), &a->cell[i]);
     }
     for (int64_t i = 0; i < a->n_series; i++) {
         const struct analysis_series *s = &a->series[i];
-        CHECK(json_add(series, json_array()));
+        json_add(series, json_array());
         for (int64_t k = 0; k < s->n; k++)
-            CHECK(json_add(json_array_get(series, (size_t)i), text_json(a->cell[s->cell[k]].name)));
+            json_add(json_array_get(series, (size_t)i), text_json(a->cell[s->cell[k]].name));
     }
     return json_write(root, JSON_RECORD, "%s", path);
-done:
-    json_decref(root);
-    return st;
 }
 
 /* ---- reading ---- */

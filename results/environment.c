@@ -64,9 +64,9 @@ double environment_time(char out[ENVIRONMENT_TIME_MAX])
     return now_s;
 }
 
-static enum status put_text(json_t *object, const char *key, const char *text)
+static void put_text(json_t *object, const char *key, const char *text)
 {
-    return json_put(object, key, text_json(text));
+    json_put(object, key, text_json(text));
 }
 
 /* Returns the number of groups of CPUs (sockets or cores). Counts the CPUs that are the first in
@@ -85,40 +85,40 @@ static int count_groups(const char *list_name)
 }
 
 /* Adds a number, unless it is not known (0 or less). */
-static enum status put_count(json_t *object, const char *key, long long n)
+static void put_count(json_t *object, const char *key, long long n)
 {
-    return n <= 0 ? STATUS_OK : json_put(object, key, json_integer(n));
+    if (n > 0)
+        json_put(object, key, json_integer(n));
 }
 
-static enum status fill_cpu(json_t *cpu)
+static void fill_cpu(json_t *cpu)
 {
     char line[256];
     double quota = host_quota("");
     host_cpu_name(line, sizeof line);
-    TRY(put_text(cpu, "model", line));
-    TRY(put_count(cpu, "sockets", count_groups("core_siblings_list")));
-    TRY(put_count(cpu, "cores", count_groups("thread_siblings_list")));
-    TRY(put_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN)));
-    TRY(put_count(cpu, "usable", host_affinity()));
+    put_text(cpu, "model", line);
+    put_count(cpu, "sockets", count_groups("core_siblings_list"));
+    put_count(cpu, "cores", count_groups("thread_siblings_list"));
+    put_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN));
+    put_count(cpu, "usable", host_affinity());
     if (isfinite(quota))
-        TRY(json_put(cpu, "quota", json_real(quota)));
+        json_put(cpu, "quota", json_real(quota));
     if (file_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
-        TRY(put_text(cpu, "governor", line));
-    return STATUS_OK;
+        put_text(cpu, "governor", line);
 }
 
 /* Adds the name of the distribution, from PRETTY_NAME="..." of os-release. */
-static enum status put_os(json_t *host)
+static void put_os(json_t *host)
 {
     char line[256];
     if (!file_find_line("/etc/os-release", "PRETTY_NAME=", line, sizeof line))
-        return STATUS_OK;
+        return;
     char *name = line + (line[0] == '"');
     name[strcspn(name, "\"")] = '\0';
-    return put_text(host, "os", name);
+    put_text(host, "os", name);
 }
 
-static enum status fill_variables(json_t *variables)
+static void fill_variables(json_t *variables)
 {
     for (char **v = environ; *v; v++) {
         char name[64];
@@ -128,9 +128,8 @@ static enum status fill_variables(json_t *variables)
         memcpy(name, *v, len);
         name[len] = '\0';
         if (environment_allowed(name))
-            TRY(put_text(variables, name, *v + len + 1));
+            put_text(variables, name, *v + len + 1);
     }
-    return STATUS_OK;
 }
 
 const char *environment_version(void)
@@ -138,11 +137,12 @@ const char *environment_version(void)
     return BUILD_VERSION;
 }
 
-enum status environment_program(json_t *object)
+void environment_program(json_t *object)
 {
-    TRY(put_text(object, "version", BUILD_VERSION));
-    TRY(put_text(object, "build", AMPSCALE_BUILD_TYPE));
-    return BUILD_COMMIT[0] ? put_text(object, "commit", BUILD_COMMIT) : STATUS_OK;
+    put_text(object, "version", BUILD_VERSION);
+    put_text(object, "build", AMPSCALE_BUILD_TYPE);
+    if (BUILD_COMMIT[0])
+        put_text(object, "commit", BUILD_COMMIT);
 }
 
 /* Whether members that both have differ: a run of one process has no MPI among its libraries. */
@@ -197,15 +197,12 @@ enum status environment_joins(const json_t *record, const json_t *other, bool ex
 
 enum status environment_joins_own(const json_t *record, bool here, bool exact)
 {
-    enum status st;
-    json_t *own, *host = NULL;
-    TRY(json_new(&own, "{}"));
-    CHECK(environment_program(own));
+    json_t *host = NULL;
     if (here)
-        CHECK(environment_describe(&host));
-    CHECK(host ? json_put(own, "host", host) : STATUS_OK);
-    st = environment_joins(record, own, exact);
-done:
+        TRY(environment_describe(&host));
+    json_t *own = json_new("{s:o*}", "host", host);
+    environment_program(own);
+    enum status st = environment_joins(record, own, exact);
     json_decref(own);
     return st;
 }
@@ -225,23 +222,18 @@ void environment_gpus(const char *field, char *out, size_t size)
 enum status environment_describe(json_t **out)
 {
     struct utsname u;
-    enum status st;
-    TRY(json_new(out, "{}"));
-    if (uname(&u) != 0)
-        CHECK(status_fail(STATUS_IO, "cannot describe this machine: %s", strerror(errno)));
-    CHECK(put_text(*out, "hostname", u.nodename));
-    CHECK(put_text(*out, "kernel", u.release));
-    CHECK(put_text(*out, "machine", u.machine));
-    CHECK(put_os(*out));
-    CHECK(json_put(*out, "cpu", json_object()));
-    CHECK(fill_cpu(json_object_get(*out, "cpu")));
-    CHECK(put_count(*out, "memory_bytes",
-                    (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)));
-    CHECK(json_put(*out, "environment", json_object()));
-    CHECK(fill_variables(json_object_get(*out, "environment")));
-    return STATUS_OK;
-done:
-    json_decref(*out);
     *out = NULL;
-    return st;
+    if (uname(&u) != 0)
+        return status_fail(STATUS_IO, "cannot describe this machine: %s", strerror(errno));
+    *out = json_object();
+    put_text(*out, "hostname", u.nodename);
+    put_text(*out, "kernel", u.release);
+    put_text(*out, "machine", u.machine);
+    put_os(*out);
+    json_put(*out, "cpu", json_object());
+    fill_cpu(json_object_get(*out, "cpu"));
+    put_count(*out, "memory_bytes", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+    json_put(*out, "environment", json_object());
+    fill_variables(json_object_get(*out, "environment"));
+    return STATUS_OK;
 }

@@ -23,7 +23,7 @@ MUST_CHECK enum status environment_describe(json_t **out);
 const char *environment_version(void);
 
 /* Adds this program's "version", "build" and, where it is known, "commit" to an object. */
-MUST_CHECK enum status environment_program(json_t *object);
+void environment_program(json_t *object);
 
 /* Fail with STATUS_DATA if a record's program, libraries, processor or device are not those of
  * `other`, or of this program (`here`: and this machine): results of both must not be joined.

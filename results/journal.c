@@ -102,8 +102,6 @@ enum status journal_write_json(struct journal *j, json_t *value, size_t flags)
 {
     size_t size;
     char *text = json_line(value, flags, &size);
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory for a line of '%s'", j->path);
     enum status st = size <= LINE_MAX_BYTES
                          ? journal_write(j, text, size)
                          : status_fail(STATUS_DATA, "a line of '%s' is too long", j->path);

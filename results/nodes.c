@@ -149,7 +149,7 @@ enum status nodes_write(const json_t *nodes, const char *path)
     CHECK(atomic_file_open(&f, path));
     json_object_foreach((json_t *)nodes, name, node)
     {
-        CHECK(json_print(json_incref(node), f.stream, JSON_REAL_PRECISION(9)));
+        json_print(json_incref(node), f.stream, JSON_REAL_PRECISION(9));
     }
 done:
     return atomic_file_end(&f, st);

@@ -81,33 +81,32 @@ bool noise_judge(const struct noise *n, char text[NOISE_TEXT_MAX])
     return add_signs(&n->host, text) || far;
 }
 
-static enum status put_known(json_t *into, const char *key, double value)
+static void put_known(json_t *into, const char *key, double value)
 {
-    return isfinite(value) ? json_put(into, key, json_real(value)) : STATUS_OK;
+    if (isfinite(value))
+        json_put(into, key, json_real(value));
 }
 
-static enum status put_host(json_t *o, const struct host_noise *h)
+static void put_host(json_t *o, const struct host_noise *h)
 {
-    TRY(put_known(o, "seconds", h->seconds));
-    TRY(put_known(o, "processors", h->processors));
-    TRY(put_known(o, "steal", h->steal));
-    TRY(put_known(o, "others", h->others));
-    TRY(put_known(o, "throttled", h->throttled));
-    TRY(put_known(o, "load_start", h->load_start));
-    TRY(put_known(o, "load_end", h->load_end));
-    return put_known(o, "preempted_per_s", h->preempted_per_s);
+    put_known(o, "seconds", h->seconds);
+    put_known(o, "processors", h->processors);
+    put_known(o, "steal", h->steal);
+    put_known(o, "others", h->others);
+    put_known(o, "throttled", h->throttled);
+    put_known(o, "load_start", h->load_start);
+    put_known(o, "load_end", h->load_end);
+    put_known(o, "preempted_per_s", h->preempted_per_s);
 }
 
 json_t *noise_json(const struct noise *n)
 {
     char text[NOISE_TEXT_MAX];
     bool disturbed = noise_judge(n, text);
-    json_t *o = json_pack("{s:b, s:s}", "disturbed", disturbed, "reason", text);
-    if (o && put_known(o, "far_steps", n->far_share) == STATUS_OK &&
-        put_host(o, &n->host) == STATUS_OK)
-        return o;
-    json_decref(o);
-    return NULL;
+    json_t *o = json_new("{s:b, s:s}", "disturbed", disturbed, "reason", text);
+    put_known(o, "far_steps", n->far_share);
+    put_host(o, &n->host);
+    return o;
 }
 
 json_t *host_noise_json(const struct host_noise *h)

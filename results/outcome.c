@@ -50,15 +50,11 @@ enum status outcome_write(const char *dir, int64_t attempt, enum status st, cons
 {
     char now[ENVIRONMENT_TIME_MAX];
     double now_s = environment_time(now);
-    json_t *out;
-    TRY(json_new(&out, "{s:i, s:I, s:s, s:i, s:s, s:f}", "schema", RUN_SCHEMA, "attempt",
-                 (json_int_t)attempt, "outcome", run_state_str(state_of(st, message)), "exit_code",
-                 status_exit_code(st), "ended", now, "ended_s", now_s));
-    enum status written = json_put(out, "message", text_json(message));
-    if (written == STATUS_OK)
-        return json_write(out, JSON_INDENT(2), "%s/outcome.json", dir);
-    json_decref(out);
-    return written;
+    json_t *out = json_new("{s:i, s:I, s:s, s:i, s:s, s:f, s:o}", "schema", RUN_SCHEMA, "attempt",
+                           (json_int_t)attempt, "outcome", run_state_str(state_of(st, message)),
+                           "exit_code", status_exit_code(st), "ended", now, "ended_s", now_s,
+                           "message", text_json(message));
+    return json_write(out, JSON_INDENT(2), "%s/outcome.json", dir);
 }
 
 /* ---- processes ---- */
@@ -98,14 +94,14 @@ static void process_system(char out[PROCESS_TEXT_MAX])
     snprintf(out, PROCESS_TEXT_MAX, "%s%s%s", boot, *boot && *space ? "/" : "", *boot ? space : "");
 }
 
-enum status outcome_process(json_t **out)
+json_t *outcome_process(void)
 {
     char system[PROCESS_TEXT_MAX];
     int64_t ticks = 0;
     process_system(system);
     if (!process_start_ticks(getpid(), &ticks))
         system[0] = '\0';
-    return json_new(out, "{s:i, s:I, s:s}", "pid", (int)getpid(), "start_ticks", (json_int_t)ticks,
+    return json_new("{s:i, s:I, s:s}", "pid", (int)getpid(), "start_ticks", (json_int_t)ticks,
                     "system", system);
 }
 

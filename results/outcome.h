@@ -34,7 +34,7 @@ MUST_CHECK enum status outcome_write(const char *dir, int64_t attempt, enum stat
 
 /* Describes this process for run.json: its number, its start time and its system. Together they
  * distinguish it from another process with the same number. */
-MUST_CHECK enum status outcome_process(json_t **out);
+json_t *outcome_process(void);
 
 /* Returns the state of the last attempt according to its outcome; RUN_UNKNOWN without an
  * outcome. */

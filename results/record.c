@@ -56,44 +56,37 @@ static double record_elapsed(const struct record *r)
 /* Makes the content of run.json. */
 static enum status info_json(const struct run_info *info, json_t **out)
 {
-    enum status st;
     char now[ENVIRONMENT_TIME_MAX];
-    json_t *host = NULL, *run = NULL, *process = NULL;
+    json_t *host;
     if (!json_is_object(info->config))
         return status_fail(STATUS_INVALID, "the configuration of a run is not an object");
     if (info->ranks && !schema_is_rank_list(info->ranks))
         return status_fail(STATUS_INVALID, "the ranks of a run are not a list");
     double now_s = environment_time(now);
-    CHECK(environment_describe(&host));
-    if (info->hardware && json_object_update(host, (json_t *)info->hardware) != 0)
-        CHECK(status_fail(STATUS_OOM, "no memory to describe the run"));
-    CHECK(outcome_process(&process));
-    CHECK(json_new(&run, "{s:i}", "schema", RUN_SCHEMA));
-    CHECK(environment_program(run));
-    CHECK(json_put(run, "started", json_string(now)));
-    CHECK(json_put(run, "started_s", json_real(now_s)));
-    CHECK(json_put(run, "argv", json_array()));
+    TRY(environment_describe(&host));
+    if (info->hardware)
+        json_object_update(host, (json_t *)info->hardware);
+    json_t *run = json_new("{s:i}", "schema", RUN_SCHEMA);
+    environment_program(run);
+    json_put(run, "started", json_string(now));
+    json_put(run, "started_s", json_real(now_s));
+    json_put(run, "argv", json_array());
     for (int i = 0; i < info->argc; i++)
-        CHECK(json_add(json_object_get(run, "argv"), text_json(info->argv[i])));
-    CHECK(json_put(run, "seed", json_integer((json_int_t)info->seed)));
-    CHECK(json_put(run, "config", json_deep_copy(info->config)));
-    CHECK(json_put(run, "device", text_json(info->device)));
-    CHECK(json_put(run, "libraries",
-                   info->libraries ? json_deep_copy(info->libraries) : json_object()));
-    CHECK(json_put(run, "host", json_incref(host)));
-    CHECK(json_put(run, "process", json_incref(process)));
+        json_add(json_object_get(run, "argv"), text_json(info->argv[i]));
+    json_put(run, "seed", json_integer((json_int_t)info->seed));
+    json_put(run, "config", json_deep_copy(info->config));
+    json_put(run, "device", text_json(info->device));
+    json_put(run, "libraries", info->libraries ? json_deep_copy(info->libraries) : json_object());
+    json_put(run, "host", host);
+    json_put(run, "process", outcome_process());
     if (info->ranks)
-        CHECK(json_put(run, "ranks", json_deep_copy(info->ranks)));
+        json_put(run, "ranks", json_deep_copy(info->ranks));
     if (info->ladder)
-        CHECK(json_put(run, "ladder", json_deep_copy(info->ladder)));
+        json_put(run, "ladder", json_deep_copy(info->ladder));
     if (info->fusions)
-        CHECK(json_put(run, "fusions", json_deep_copy(info->fusions)));
-    *out = json_incref(run);
-done:
-    json_decref(run);
-    json_decref(host);
-    json_decref(process);
-    return st;
+        json_put(run, "fusions", json_deep_copy(info->fusions));
+    *out = run;
+    return STATUS_OK;
 }
 
 static enum status path_in(const struct record *r, const char *file, char path[4096])
@@ -202,10 +195,10 @@ static enum status resume_event(struct record *r, const struct run_info *info, i
     json_t *event;
     TRY(info_json(info, &event));
     enum status st;
-    CHECK(json_put(event, "event", json_string("resume")));
-    CHECK(json_put(event, "step", json_integer(step)));
-    CHECK(json_put(event, "epoch", json_integer(epoch)));
-    CHECK(json_put(event, "elapsed", json_real(r->elapsed_before)));
+    json_put(event, "event", json_string("resume"));
+    json_put(event, "step", json_integer(step));
+    json_put(event, "epoch", json_integer(epoch));
+    json_put(event, "elapsed", json_real(r->elapsed_before));
     CHECK(journal_write_json(&r->steps, json_incref(event), JSON_COMPACT));
     int size = snprintf(line, sizeof line,
                         "{\"event\":\"resume\",\"step\":%" PRId64 ",\"epoch\":%" PRId64 "}\n", step,
@@ -401,9 +394,9 @@ enum status record_finish(struct record *r, const json_t *summary)
     json_t *out = json_copy((json_t *)summary); /* json_copy does not change its argument, although
                                                  * its parameter is not const */
     enum status st;
-    CHECK(json_put(out, "schema", json_integer(RUN_SCHEMA)));
-    CHECK(json_put(out, "finished", json_string(now)));
-    CHECK(json_put(out, "elapsed", json_real(record_elapsed(r))));
+    json_put(out, "schema", json_integer(RUN_SCHEMA));
+    json_put(out, "finished", json_string(now));
+    json_put(out, "elapsed", json_real(record_elapsed(r)));
     CHECK(json_write(json_incref(out), JSON_INDENT(2) | JSON_REAL_PRECISION(9), "%s/summary.json",
                      r->dir));
     st = outcome_write(r->dir, r->attempt, STATUS_OK, json_text_at(out, "ended_by"));

@@ -292,12 +292,11 @@ static json_t *field_json(const struct field *f, const void *record)
                                   : json_finite(real_of(f, record));
 }
 
-enum status schema_put(const struct schema *s, const void *record, json_t *into)
+void schema_put(const struct schema *s, const void *record, json_t *into)
 {
     for (int i = 0; i < s->n; i++)
         if (!schema_is_absent(&s->field[i], record))
-            TRY(json_put(into, s->field[i].name, field_json(&s->field[i], record)));
-    return STATUS_OK;
+            json_put(into, s->field[i].name, field_json(&s->field[i], record));
 }
 
 bool schema_is_rank_list(const json_t *value)

@@ -214,7 +214,7 @@ enum { SCHEMA_LINE_MAX = 2048 };
 size_t schema_format(const struct schema *s, const void *record, char line[SCHEMA_LINE_MAX]);
 
 /* Adds the columns of `record` to an object. */
-MUST_CHECK enum status schema_put(const struct schema *s, const void *record, json_t *into);
+void schema_put(const struct schema *s, const void *record, json_t *into);
 
 /* Reads an object into `record`. Unknown keys are ignored; a missing column, a wrong type and a
  * number out of range are STATUS_DATA with a message such as "'loss' is missing". */

@@ -178,10 +178,11 @@ static enum status add_sensor(const struct run *run, int64_t device, const struc
     double rise = fmax(0, x[n - 1] - x[0]);
     TRY(stats_of(x, n, &t));
     double v = s->digest == DIGEST_MEDIAN ? t.median : s->digest == DIGEST_MAX ? t.max : rise;
-    return json_put(into, s->name, json_real(v));
+    json_put(into, s->name, json_real(v));
+    return STATUS_OK;
 }
 
-static enum status add_throttled(const struct run *run, int64_t device, json_t *into)
+static void add_throttled(const struct run *run, int64_t device, json_t *into)
 {
     int64_t known = 0, i = 0, count[N_THROTTLE] = {0};
     const struct telemetry_record *row;
@@ -193,13 +194,12 @@ static enum status add_throttled(const struct run *run, int64_t device, json_t *
             count[k] += (uint32_t)row->throttle >> k & 1;
     }
     if (known == 0)
-        return STATUS_OK;
-    TRY(json_put(into, "throttled", json_object()));
+        return;
+    json_put(into, "throttled", json_object());
     for (int k = 0; k < N_THROTTLE; k++)
         if (count[k])
-            TRY(json_put(json_object_get(into, "throttled"), throttle_name[k],
-                         json_real((double)count[k] / (double)known)));
-    return STATUS_OK;
+            json_put(json_object_get(into, "throttled"), throttle_name[k],
+                     json_real((double)count[k] / (double)known));
 }
 
 static enum status add_device(const struct run *run, int64_t device, double *x, json_t *list)
@@ -209,12 +209,13 @@ static enum status add_device(const struct run *run, int64_t device, double *x, 
         samples++;
     if (samples == 0)
         return STATUS_OK;
-    json_t *o;
-    TRY(json_new(&o, "{s:I, s:I}", "device", (json_int_t)device, "samples", (json_int_t)samples));
-    TRY(json_add(list, o));
+    json_t *o =
+        json_new("{s:I, s:I}", "device", (json_int_t)device, "samples", (json_int_t)samples);
+    json_add(list, o);
     for (size_t k = 0; k < sizeof sensors / sizeof *sensors; k++)
         TRY(add_sensor(run, device, &sensors[k], x, o));
-    return add_throttled(run, device, o);
+    add_throttled(run, device, o);
+    return STATUS_OK;
 }
 
 enum status sensors_devices(const struct run *run, json_t *list)
@@ -233,17 +234,16 @@ enum status sensors_add(const struct run *run, json_t *into)
 {
     enum status st;
     struct energy e = energy_of(run);
-    json_t *list;
-    TRY(json_new(&list, "[]"));
+    json_t *list = json_array();
     CHECK(sensors_devices(run, list));
     if (json_array_size(list) == 0)
         goto done;
-    CHECK(json_put(into, "telemetry", json_incref(list)));
+    json_put(into, "telemetry", json_incref(list));
     if (isfinite(e.joules_per_image))
-        st = json_put(into, "energy",
-                      json_pack("{s:f, s:f, s:f, s:f}", "joules_per_image", e.joules_per_image,
-                                "images_per_joule", 1 / e.joules_per_image, "joules", e.joules,
-                                "images", e.images));
+        json_put(into, "energy",
+                 json_pack("{s:f, s:o, s:f, s:f}", "joules_per_image", e.joules_per_image,
+                           "images_per_joule", json_finite(1 / e.joules_per_image), "joules",
+                           e.joules, "images", e.images));
 done:
     json_decref(list);
     return st;

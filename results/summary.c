@@ -25,9 +25,10 @@ static enum status images_per_s(const struct sample *s, json_t *into)
     for (int64_t i = 0; i < s->n; i++)
         s->x[i] = s->step[i].total_s > 0 ? (double)s->step[i].images / s->step[i].total_s : 0;
     TRY(stats_of(s->x, s->n, &t));
-    return json_put(into, "images_per_s",
-                    json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5,
-                              "p95", t.p95, "max", t.max, "mad", t.mad, "steps", (json_int_t)s->n));
+    json_put(into, "images_per_s",
+             json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5, "p95",
+                       t.p95, "max", t.max, "mad", t.mad, "steps", (json_int_t)s->n));
+    return STATUS_OK;
 }
 
 static enum status comm_hidden(const struct sample *s, json_t *into)
@@ -42,7 +43,8 @@ static enum status comm_hidden(const struct sample *s, json_t *into)
     if (n == 0)
         return STATUS_OK;
     TRY(stats_of(s->x, n, &t));
-    return json_put(into, "comm_hidden", json_real(t.median));
+    json_put(into, "comm_hidden", json_real(t.median));
+    return STATUS_OK;
 }
 
 static enum status step_parts(const struct sample *s, json_t *into)
@@ -60,14 +62,14 @@ static enum status step_parts(const struct sample *s, json_t *into)
         {"optimizer", offsetof(struct step_record, optimizer_s)},
         {"total", offsetof(struct step_record, total_s)},
     };
-    TRY(json_put(into, "step_s", json_object()));
+    json_put(into, "step_s", json_object());
     json_t *parts = json_object_get(into, "step_s");
     for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
         struct stats t;
         for (int64_t i = 0; i < s->n; i++)
             s->x[i] = *(const double *)((const char *)&s->step[i] + part[k].offset);
         TRY(stats_of(s->x, s->n, &t));
-        TRY(json_put(parts, part[k].name, json_real(t.median)));
+        json_put(parts, part[k].name, json_real(t.median));
     }
     return comm_hidden(s, parts);
 }
@@ -75,30 +77,30 @@ static enum status step_parts(const struct sample *s, json_t *into)
 static enum status slowest_rank(const struct run *run, json_t *into)
 {
     struct ranks r;
-    enum status st = STATUS_OK;
     TRY(ranks_of(run, &r));
     if (r.n > 0) {
         const struct rank_step *slowest = &r.rank[r.slowest];
-        st = json_put(into, "ranks",
-                      json_pack("{s:I, s:I, s:o, s:f, s:f, s:b, s:f, s:f, s:s, s:f, s:f}", "count",
-                                (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
-                                text_json(slowest->host), "behind", r.behind, "noise", r.noise,
-                                "slow", r.slow, "own_s", slowest->own_s, "median_own_s",
-                                r.median_own_s, "part", rank_part_str(r.part), "part_s", r.part_s,
-                                "images_per_s", slowest->images_per_s));
+        json_put(into, "ranks",
+                 json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:f, s:f, s:s, s:f, s:o}", "count",
+                           (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
+                           text_json(slowest->host), "behind", json_finite(r.behind), "noise",
+                           json_finite(r.noise), "slow", r.slow, "own_s", slowest->own_s,
+                           "median_own_s", r.median_own_s, "part", rank_part_str(r.part), "part_s",
+                           r.part_s, "images_per_s", json_finite(slowest->images_per_s)));
     }
     ranks_free(&r);
-    return st;
+    return STATUS_OK;
 }
 
 /* Adds the rate total / seconds. Adds nothing if the rate is not known. */
-static enum status put_rate(json_t *into, const char *key, double total, double seconds)
+static void put_rate(json_t *into, const char *key, double total, double seconds)
 {
-    return isfinite(total / seconds) ? json_put(into, key, json_real(total / seconds)) : STATUS_OK;
+    if (isfinite(total / seconds))
+        json_put(into, key, json_real(total / seconds));
 }
 
 /* Adds the rates at which storage was read, over the epochs in which all three rates are known. */
-static enum status storage(const struct run *run, json_t *io)
+static void storage(const struct run *run, json_t *io)
 {
     double fetched = 0, device = 0, read = 0, cached = 0, seconds = 0;
     for (int64_t i = 0; i < run->n_epochs; i++) {
@@ -111,25 +113,25 @@ static enum status storage(const struct run *run, json_t *io)
         read += e->bytes_per_s * e->train_s;
         cached += e->cached_percent * e->bytes_per_s * e->train_s;
     }
-    TRY(put_rate(io, "storage_bytes_per_s", fetched, seconds));
-    TRY(put_rate(io, "device_bytes_per_s", device, seconds));
-    return put_rate(io, "cached_percent", cached, read);
+    put_rate(io, "storage_bytes_per_s", fetched, seconds);
+    put_rate(io, "device_bytes_per_s", device, seconds);
+    put_rate(io, "cached_percent", cached, read);
 }
 
 /* With --desired-acc, adds the accuracy, and the epoch and the time at which it was reached. */
-static enum status time_to_accuracy(const struct run *run, json_t *into)
+static void time_to_accuracy(const struct run *run, json_t *into)
 {
     double target = json_number_value(run_config(run, "desired_acc"));
     const struct epoch_record *e = run_reached(run);
     if (!(target > 0))
-        return STATUS_OK;
-    return json_put(into, "time_to_accuracy",
-                    json_pack("{s:f, s:o, s:o}", "top1", target, "epoch",
-                              e ? json_integer(e->epoch) : json_null(), "seconds",
-                              e ? json_finite(e->elapsed) : json_null()));
+        return;
+    json_put(into, "time_to_accuracy",
+             json_pack("{s:f, s:o, s:o}", "top1", target, "epoch",
+                       e ? json_integer(e->epoch) : json_null(), "seconds",
+                       e ? json_finite(e->elapsed) : json_null()));
 }
 
-static enum status rates(const struct run *run, json_t *into)
+static void rates(const struct run *run, json_t *into)
 {
     double seconds = 0, images = 0, bytes = 0, files = 0, decode = 0;
     for (int64_t i = 0; i < run->n_steps; i++) {
@@ -140,13 +142,14 @@ static enum status rates(const struct run *run, json_t *into)
         decode += run->step[i].decode_s;
     }
     if (run->elapsed > 0 && run->n_steps > 0)
-        TRY(json_put(into, "images_per_s_wall", json_real(images / run->elapsed)));
+        json_put(into, "images_per_s_wall", json_finite(images / run->elapsed));
     if (!(files > 0 && seconds > 0))
-        return STATUS_OK;
-    TRY(json_put(into, "io",
-                 json_pack("{s:f, s:f, s:o}", "bytes_per_s", bytes / seconds, "files_per_s",
-                           files / seconds, "decode_ms", json_finite(decode / files * 1e3))));
-    return storage(run, json_object_get(into, "io"));
+        return;
+    json_put(into, "io",
+             json_pack("{s:o, s:o, s:o}", "bytes_per_s", json_finite(bytes / seconds),
+                       "files_per_s", json_finite(files / seconds), "decode_ms",
+                       json_finite(decode / files * 1e3)));
+    storage(run, json_object_get(into, "io"));
 }
 
 static json_t *epoch_json(const struct epoch_record *e)
@@ -159,7 +162,7 @@ static json_t *epoch_json(const struct epoch_record *e)
         has ? json_finite(e->val_top1) : NULL, "val_top5", has ? json_finite(e->val_top5) : NULL);
 }
 
-static enum status epochs(const struct run *run, json_t *into)
+static void epochs(const struct run *run, json_t *into)
 {
     const struct epoch_record *best = NULL;
     for (int64_t i = 0; i < run->n_epochs; i++) {
@@ -168,9 +171,9 @@ static enum status epochs(const struct run *run, json_t *into)
             best = e;
     }
     if (best)
-        TRY(json_put(into, "best", epoch_json(best)));
-    return run->n_epochs ? json_put(into, "last", epoch_json(&run->epoch[run->n_epochs - 1]))
-                         : STATUS_OK;
+        json_put(into, "best", epoch_json(best));
+    if (run->n_epochs)
+        json_put(into, "last", epoch_json(&run->epoch[run->n_epochs - 1]));
 }
 
 enum status summary_add(const struct run *run, json_t *into)
@@ -178,11 +181,11 @@ enum status summary_add(const struct run *run, json_t *into)
     int64_t skip = run_warmup(run);
     struct sample s = {.step = run->step + skip, .n = run->n_steps - skip};
     enum status st = STATUS_OK;
-    TRY(json_put(into, "images_left_out", json_integer(run_left_out(run))));
-    TRY(put_rate(into, "images_per_s_mean", run_images_per_s(run), 1));
-    TRY(rates(run, into));
-    TRY(epochs(run, into));
-    TRY(time_to_accuracy(run, into));
+    json_put(into, "images_left_out", json_integer(run_left_out(run)));
+    put_rate(into, "images_per_s_mean", run_images_per_s(run), 1);
+    rates(run, into);
+    epochs(run, into);
+    time_to_accuracy(run, into);
     TRY(slowest_rank(run, into));
     TRY(sensors_add(run, into));
     if (s.n == 0)

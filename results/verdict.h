@@ -18,7 +18,7 @@ const char *verdict_str(enum verdict v);
  * missing or no check passed; else 0. With `strict`, a warning counts as a failure. */
 int verdict_exit_code(const int count[VERDICTS], bool strict);
 
-/* Returns {"PASS": n, ...}, or NULL if there is no memory. */
+/* Returns {"PASS": n, ...}. */
 json_t *verdict_counts_json(const int count[VERDICTS]);
 
 /* A test suite in JUnit's XML. FAIL is written as a failure, MISSING as an error; WARN passes. If

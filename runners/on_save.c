@@ -105,17 +105,12 @@ static void send_request(struct on_save *o, const struct on_save_asked *asked)
 /* Counts, records and prints a failure. */
 static enum status take_failure(struct on_save *o, struct record *record, int64_t step, int code)
 {
-    json_t *event;
     o->failures++;
     text_print(stderr, "ampscale: warning: --on-save failed after step %lld: %s", (long long)step,
                o->message);
-    TRY(json_new(&event, "{s:s, s:I, s:i}", "event", "on_save", "step", (json_int_t)step, "code",
-                 code));
-    enum status st = json_put(event, "message", text_json(o->message));
-    if (st == STATUS_OK)
-        return record_event(record, event);
-    json_decref(event);
-    return st;
+    return record_event(record,
+                        json_new("{s:s, s:I, s:i, s:o}", "event", "on_save", "step",
+                                 (json_int_t)step, "code", code, "message", text_json(o->message)));
 }
 
 static enum status helper_lost(struct on_save *o, struct record *record, int64_t step,

@@ -42,8 +42,7 @@ MUST_CHECK enum status on_save_end(struct on_save *o, struct record *record, int
 /* Returns the number of saves so far for which the command failed in every try. */
 int64_t on_save_failures(const struct on_save *o);
 
-/* Returns {"failures": N, "message": the message of the last failure, or null}, or NULL if there is
- * no memory. */
+/* Returns {"failures": N, "message": the message of the last failure, or null}. */
 json_t *on_save_json(const struct on_save *o);
 
 /* Ends the helper, within two seconds, and frees `o`. NULL: no effect. */

@@ -53,12 +53,10 @@ static enum status own_text(const struct world *w, const struct device_list *dev
 {
     const struct run run = {.telemetry = own->row, .n_telemetry = own->n};
     enum status st;
-    json_t *list;
-    CHECK(json_new(&list, "[]"));
+    json_t *list = json_array();
     CHECK(sensors_devices(&run, list));
     name_devices(w, devices, list);
-    *text = json_dumps(list, JSON_COMPACT);
-    st = *text ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the sensors' summary");
+    *text = json_text(list, JSON_COMPACT | JSON_REAL_PRECISION(17));
 done:
     json_decref(list);
     return st;
@@ -99,7 +97,7 @@ enum status rank_sensors_gather(struct world *w, const struct device_list *devic
     CHECK(own_text(w, devices, own, &text));
     if (w->rank == 0) {
         if (!json_object_get(summary, "telemetry"))
-            CHECK(json_put(summary, "telemetry", json_array()));
+            json_put(summary, "telemetry", json_array());
         list = json_object_get(summary, "telemetry");
         name_devices(w, devices, list);
     }

@@ -123,8 +123,7 @@ static void say_end(const struct session *s, const struct run *run, const json_t
     fprintf(s->out, "\n");
 }
 
-/* Returns the final state of loss scaling, {"scale", "growths", "skipped" (steps)}, or NULL if
- * there is no memory. */
+/* Returns the final state of loss scaling: {"scale", "growths", "skipped" (steps)}. */
 static json_t *summary_scaler(const struct session *s, const struct run *run)
 {
     json_int_t growths = 0;
@@ -171,14 +170,15 @@ static enum status summary_new(struct session *s, json_t **out)
 {
     uint64_t bits;
     char state[20];
-    TRY(json_new(out, "{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
-                 (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by",
-                 ended_by(s)));
+    *out = json_new("{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
+                    (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by",
+                    ended_by(s));
     if (s->config->evaluate)
         return STATUS_OK;
     TRY(engine_state_bits(s->engine, &bits));
     snprintf(state, sizeof state, "%016" PRIx64, bits);
-    return json_put(*out, "state_bits", json_string(state));
+    json_put(*out, "state_bits", json_string(state));
+    return STATUS_OK;
 }
 
 /* Writes the summary, and then runs the command of --on-save a last time. If the command fails,
@@ -188,30 +188,30 @@ static enum status write_summary(struct session *s, json_t *summary)
     if (!s->on_save)
         return record_finish(s->record, summary);
     int64_t before = on_save_failures(s->on_save);
-    TRY(json_put(summary, "on_save", on_save_json(s->on_save)));
+    json_put(summary, "on_save", on_save_json(s->on_save));
     TRY(record_finish(s->record, summary));
     TRY(session_end_saves(s));
     if (on_save_failures(s->on_save) == before)
         return STATUS_OK;
-    TRY(json_put(summary, "on_save", on_save_json(s->on_save)));
+    json_put(summary, "on_save", on_save_json(s->on_save));
     return record_finish(s->record, summary);
 }
 
 /* Adds the name of the block device to "io". If the run ended within its first epoch, no epoch was
  * recorded. In that case also adds the rates at which this attempt read from storage. */
-static enum status add_storage(const struct session *s, json_t *io)
+static void add_storage(const struct session *s, json_t *io)
 {
     const struct session_reads *r = &s->reads;
     if (!io || !*s->storage.device)
-        return STATUS_OK;
-    TRY(json_put(io, "device", text_json(s->storage.device)));
+        return;
+    json_put(io, "device", text_json(s->storage.device));
     if (json_object_get(io, "storage_bytes_per_s") || !(r->seconds > 0) ||
         !isfinite(r->storage.process + r->storage.device))
-        return STATUS_OK;
-    TRY(json_put(io, "storage_bytes_per_s", json_real(r->storage.process / r->seconds)));
-    TRY(json_put(io, "device_bytes_per_s", json_real(r->storage.device / r->seconds)));
-    return json_put(io, "cached_percent",
-                    json_finite(storage_cached_percent(r->storage.process, r->loaders)));
+        return;
+    json_put(io, "storage_bytes_per_s", json_real(r->storage.process / r->seconds));
+    json_put(io, "device_bytes_per_s", json_real(r->storage.device / r->seconds));
+    json_put(io, "cached_percent",
+             json_finite(storage_cached_percent(r->storage.process, r->loaders)));
 }
 
 /* Adds to the summary whether other work disturbed the run, on the host of rank `rank`. */
@@ -221,10 +221,10 @@ static enum status add_noise(const struct session *s, const struct run *run, str
     TRY(noise_of_steps(run, noise));
     if (stop_was_paused()) /* the programs that take turns with a paused run are no disturbance */
         noise->host.others = NAN;
-    TRY(json_put(summary, "noise", noise_json(noise)));
-    return s->world.size == 1 ? STATUS_OK
-                              : json_put(json_object_get(summary, "noise"), "host",
-                                         json_string(s->world.info[rank].host));
+    json_put(summary, "noise", noise_json(noise));
+    if (s->world.size > 1)
+        json_put(json_object_get(summary, "noise"), "host", json_string(s->world.info[rank].host));
+    return STATUS_OK;
 }
 
 /* Computes the summary from the records, so that it includes earlier attempts. */
@@ -243,14 +243,14 @@ enum status run_summary_finish(struct session *s)
     CHECK(record_sync(s->record));
     CHECK(run_load(s->dir, &run));
     if (s->ladder.applies)
-        CHECK(json_put(summary, "ladder", ladder_json(&s->ladder)));
+        json_put(summary, "ladder", ladder_json(&s->ladder));
     if (s->scaled)
-        CHECK(json_put(summary, "loss_scaler", summary_scaler(s, run)));
+        json_put(summary, "loss_scaler", summary_scaler(s, run));
     CHECK(summary_add(run, summary));
     if (stop_was_paused())
-        CHECK(json_put(summary, "paused", json_true()));
+        json_put(summary, "paused", json_true());
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
-    CHECK(add_storage(s, json_object_get(summary, "io")));
+    add_storage(s, json_object_get(summary, "io"));
     CHECK(add_noise(s, run, &noise, rank, summary));
     CHECK(write_summary(s, summary));
     say_end(s, run, summary);

@@ -62,12 +62,11 @@ enum status session_agree(struct session *s)
     snprintf(data, sizeof data, "%016" PRIx64, s->identity.data);
     snprintf(layout, sizeof layout, "%016" PRIx64, hash);
     TRY(train_config_json(s->config, &setting, TRAIN_PRIVATE, &o));
-    CHECK(json_put(o, "fingerprint of the data", json_string(data)));
-    CHECK(json_put(o, "fingerprint of the layout of weights (processor and library)",
-                   json_string(layout)));
+    json_put(o, "fingerprint of the data", json_string(data));
+    json_put(o, "fingerprint of the layout of weights (processor and library)",
+             json_string(layout));
     st = world_agree(&s->world, o);
     s->agreed = st == STATUS_USAGE;
-done:
     json_decref(o);
     return st;
 }
@@ -157,24 +156,22 @@ static json_t *form_json(const struct fusion *f, int n, const char *form)
                      "failed", failed, "why", why ? text_json(why) : NULL);
 }
 
-/* Sets *fusions to the choices of FUSE_AUTO on the first device, by form; NULL if there are none.
- */
-static enum status fusions_json(const struct session *s, json_t **fusions)
+/* Returns the choices of FUSE_AUTO on the first device, by form; NULL if there are none. */
+static json_t *fusions_json(const struct session *s)
 {
     int n;
     const struct fusion *f = program_fusions(network_program(engine_network(s->engine), 0), &n);
-    *fusions = NULL;
     if (n == 0)
-        return STATUS_OK;
-    TRY(json_new(fusions, "[]"));
+        return NULL;
+    json_t *fusions = json_array();
     for (int i = 0; i < n; i++) {
         bool first = true;
         for (int k = 0; k < i && first; k++)
             first = strcmp(f[k].form, f[i].form) != 0;
         if (first)
-            TRY(json_add(*fusions, form_json(f, n, f[i].form)));
+            json_add(fusions, form_json(f, n, f[i].form));
     }
-    return STATUS_OK;
+    return fusions;
 }
 
 static enum status open_record(struct session *s, int argc, char *const *argv)
@@ -184,17 +181,17 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     const struct train_setting setting = setting_of(s);
     const struct backend *b = s->devices.backend;
     engine_device(s->engine)->backend->describe(engine_device(s->engine), about, sizeof about);
-    json_t *config = NULL, *fusions = NULL;
+    json_t *config = NULL;
     json_t *libraries = json_object();
     json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
     json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
     json_t *ladder = s->ladder.applies ? ladder_json(&s->ladder) : NULL;
+    json_t *fusions = fusions_json(s);
     CHECK(train_config_json(s->config, &setting, 0, &config));
-    CHECK(fusions_json(s, &fusions));
     if (b->library)
-        CHECK(json_put(libraries, b->library, json_string(b->library_version())));
+        json_put(libraries, b->library, json_string(b->library_version()));
     if (world_is_mpi(&s->world))
-        CHECK(json_put(libraries, "MPI", json_string(comm_mpi_version())));
+        json_put(libraries, "MPI", json_string(comm_mpi_version()));
     struct run_info info = {.argc = argc,
                             .argv = argv,
                             .seed = s->config->seed,
@@ -206,11 +203,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .ladder = ladder,
                             .fusions = fusions,
                             .observer = s->config->observer};
-    if (!libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware) ||
-        (s->ladder.applies && !ladder))
-        st = status_fail(STATUS_OOM, "no memory for the record");
-    else
-        st = begin_record(s, &info);
+    st = begin_record(s, &info);
 done:
     json_decref(config);
     json_decref(libraries);

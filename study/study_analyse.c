@@ -245,8 +245,6 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
     snprintf(a->about, sizeof a->about, "%s", plan->spec->about);
     a->thresholds = thresholds_json(&study_thresholds);
     CHECK(array_new(&a->cell, plan->n_cells));
-    if (!a->machine || !a->thresholds)
-        CHECK(status_fail(STATUS_OOM, "no memory for an analysis"));
     for (int64_t i = 0; i < plan->n_cells; i++) {
         describe(&plan->cell[i], &a->cell[i]);
         CHECK(cell_numbers(&result[i], &a->cell[i]));

@@ -2,6 +2,7 @@
 #include "study/study_plan.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -157,19 +158,16 @@ enum status study_plan_json(const struct study_plan *plan, const char *dir, json
     enum status st = STATUS_OK;
     json_t *cells = json_array(), *runs = json_array();
     for (int64_t i = 0; i < plan->n_cells; i++)
-        json_array_append_new(cells, cell_json(&plan->cell[i]));
+        json_add(cells, cell_json(&plan->cell[i]));
     for (int64_t i = 0; i < plan->n_runs; i++) {
         char *line;
         CHECK(command_line(plan, &plan->run[i], dir, &line));
-        json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "cell",
-                                              plan->cell[plan->run[i].cell].name, "repeat",
-                                              plan->run[i].repeat, "command", line));
+        json_add(runs, json_pack("{s:s, s:i, s:s}", "cell", plan->cell[plan->run[i].cell].name,
+                                 "repeat", plan->run[i].repeat, "command", line));
         free(line);
     }
-    *out = json_pack("{s:i, s:O, s:O, s:O}", "schema", STUDY_SCHEMA, "study", plan->spec->json,
-                     "cells", cells, "runs", runs);
-    if (!*out)
-        st = status_fail(STATUS_OOM, "no memory for the plan of a study");
+    *out = json_new("{s:i, s:O, s:O, s:O}", "schema", STUDY_SCHEMA, "study", plan->spec->json,
+                    "cells", cells, "runs", runs);
 done:
     json_decref(cells);
     json_decref(runs);

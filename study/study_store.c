@@ -54,7 +54,7 @@ enum status study_store_open(const struct study_plan *plan, const char *dir,
 {
     enum status st;
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
-    CHECK(json_new(&store->first, "{}"));
+    store->first = json_object();
     CHECK(dir_make(dir));
     CHECK(dir_lock(dir, "ampscale study", LOCK_WAIT_SECONDS, &store->lock));
     fcntl(store->lock, F_SETFD, 0); /* runs inherit the lock: those of a killed study end soon */

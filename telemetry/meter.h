@@ -15,7 +15,7 @@ struct meter {
     void (*sample)(struct meter *m, int i, struct telemetry_record *row);
     /* Joules that device i has used since the meter was opened; NaN where they are not measured. */
     double (*joules)(struct meter *m, int i);
-    /* A new object that describes device i; NULL: no memory. */
+    /* A new object that describes device i. */
     json_t *(*facts)(struct meter *m, int i);
     void (*close)(struct meter *m);
     char lost[256]; /* the first device that stopped answering, and why; "": no device did */

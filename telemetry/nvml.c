@@ -256,66 +256,65 @@ static void nvml_sample(struct meter *base, int i, struct telemetry_record *row)
     row->pcie_received = read_uint_of(m, g, n->pcie_bytes, NVML_PCIE_RX_BYTES, 1e3);
 }
 
-static enum status put_text(json_t *o, const char *key, const char text[NVML_TEXT_MAX])
+static void put_text(json_t *o, const char *key, const char text[NVML_TEXT_MAX])
 {
-    return json_put(o, key, json_stringn(text, strnlen(text, NVML_TEXT_MAX)));
+    json_put(o, key, json_stringn(text, strnlen(text, NVML_TEXT_MAX)));
 }
 
-static enum status put_number(json_t *o, const char *key, double value)
+static void put_number(json_t *o, const char *key, double value)
 {
-    return isfinite(value) ? json_put(o, key, json_real(value)) : STATUS_OK;
+    if (isfinite(value))
+        json_put(o, key, json_real(value));
 }
 
 /* Rows of memory that errors made the GPU replace, and whether that needs a reset or has failed. */
-static enum status put_rows(json_t *o, struct nvml_meter *m, struct gpu *g)
+static void put_rows(json_t *o, struct nvml_meter *m, struct gpu *g)
 {
     unsigned corrected, uncorrected, pending, failed;
     if (!m->nvml.remapped || g->lost ||
         !good(m, g, m->nvml.remapped(g->handle, &corrected, &uncorrected, &pending, &failed)))
-        return STATUS_OK;
-    TRY(put_number(o, "remapped_rows", (double)corrected + uncorrected));
-    TRY(put_number(o, "remapping_pending", pending));
-    return put_number(o, "remapping_failed", failed);
+        return;
+    put_number(o, "remapped_rows", (double)corrected + uncorrected);
+    put_number(o, "remapping_pending", pending);
+    put_number(o, "remapping_failed", failed);
 }
 
-static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
+static void put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
 {
     const struct nvml *n = &m->nvml;
     struct nvml_memory memory;
     char text[NVML_TEXT_MAX] = "";
-    TRY(json_put(o, "index", json_integer(g->index)));
+    json_put(o, "index", json_integer(g->index));
     if (n->name && good(m, g, n->name(g->handle, text, sizeof text)))
-        TRY(put_text(o, "name", text));
+        put_text(o, "name", text);
     if (n->driver && n->driver(text, sizeof text) == NVML_SUCCESS)
-        TRY(put_text(o, "driver", text));
+        put_text(o, "driver", text);
     if (n->uuid && good(m, g, n->uuid(g->handle, text, sizeof text))) {
         /* The hash shows whether two runs used the same card. It does not reveal the UUID. */
         text[NVML_TEXT_MAX - 1] = '\0';
         uint64_t hash = hash_splitmix64(hash_fnv1a64(text));
-        TRY(json_put(o, "uuid_hash", json_sprintf("%016" PRIx64, hash)));
+        json_put(o, "uuid_hash", json_sprintf("%016" PRIx64, hash));
     }
     if (n->memory && good(m, g, n->memory(g->handle, &memory)))
-        TRY(put_number(o, "memory_bytes", (double)memory.total));
+        put_number(o, "memory_bytes", (double)memory.total);
     if (*g->bus)
-        TRY(put_number(o, "xid_errors", xid_of_host(g->bus)));
-    TRY(put_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3)));
-    TRY(put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1)));
-    TRY(put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1)));
-    TRY(put_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1)));
-    TRY(put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1)));
-    TRY(put_number(o, "max_pcie_generation", read_uint(m, g, n->max_pcie_generation, 1)));
-    TRY(put_number(o, "max_pcie_width", read_uint(m, g, n->max_pcie_width, 1)));
-    return put_rows(o, m, g);
+        put_number(o, "xid_errors", xid_of_host(g->bus));
+    put_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3));
+    put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1));
+    put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1));
+    put_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1));
+    put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
+    put_number(o, "max_pcie_generation", read_uint(m, g, n->max_pcie_generation, 1));
+    put_number(o, "max_pcie_width", read_uint(m, g, n->max_pcie_width, 1));
+    put_rows(o, m, g);
 }
 
 static json_t *nvml_facts(struct meter *base, int i)
 {
     struct nvml_meter *m = (struct nvml_meter *)base;
     json_t *o = json_object();
-    if (put_facts(o, m, &m->gpu[i]) == STATUS_OK)
-        return o;
-    json_decref(o);
-    return NULL;
+    put_facts(o, m, &m->gpu[i]);
+    return o;
 }
 
 static void nvml_close(struct meter *base)

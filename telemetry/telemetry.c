@@ -2,6 +2,7 @@
 #include "telemetry/telemetry.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "telemetry/meter.h"
 
 #include <errno.h>
@@ -161,15 +162,12 @@ double telemetry_joules(struct telemetry *t)
 json_t *telemetry_facts(struct telemetry *t)
 {
     if (!t->meter)
-        return json_pack("{s:{s:s}}", "telemetry", "missing", t->missing);
+        return json_new("{s:{s:s}}", "telemetry", "missing", t->missing);
     json_t *devices = json_array();
     for (int i = 0; i < t->meter->n; i++)
-        if (json_array_append_new(devices, t->meter->facts(t->meter, i)) != 0) {
-            json_decref(devices);
-            return NULL;
-        }
-    return json_pack("{s:{s:s, s:f}, s:o}", "telemetry", "source", t->meter->source, "seconds",
-                     t->seconds, "devices", devices);
+        json_add(devices, t->meter->facts(t->meter, i));
+    return json_new("{s:{s:s, s:f}, s:o}", "telemetry", "source", t->meter->source, "seconds",
+                    t->seconds, "devices", devices);
 }
 
 const char *telemetry_lost(const struct telemetry *t)

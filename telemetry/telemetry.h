@@ -51,7 +51,7 @@ void telemetry_close(struct telemetry *t); /* call it after telemetry_stop; NULL
 double telemetry_joules(struct telemetry *t);
 
 /* A new object for run.json's "host": {"telemetry": {"source", "seconds"}, "devices": [{...}]}, or
- * {"telemetry": {"missing": "why nothing is measured"}}. NULL: no memory. */
+ * {"telemetry": {"missing": "why nothing is measured"}}. */
 json_t *telemetry_facts(struct telemetry *t);
 
 /* After telemetry_stop: the first device that stopped answering, and why; NULL: no device did. */

@@ -375,13 +375,12 @@ static json_t *subject_json(const struct amp_source *s)
     return o;
 }
 
-static enum status report_json(const struct report *r, json_t **out)
+static json_t *report_json(const struct report *r)
 {
     const struct amp_source *s = r->source;
     const struct amp_finding *f = &r->finding;
     const struct histogram *total = r->m->total;
     return json_new(
-        out,
         "{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:s, s:o, s:f, s:s, s:o, s:o, s:{s:o, s:o, s:o}, "
         "s:o, s:{s:b, s:f, s:I, s:s}}",
         "schema", AMP_REPORT_SCHEMA, "report", "amp", "arch", s->arch, "classes", r->m->classes,
@@ -399,11 +398,10 @@ static enum status report_json(const struct report *r, json_t **out)
 static enum status write_report(const struct report *r, const char *dir)
 {
     FILE *out = r->source->config->stream;
-    json_t *record;
-    TRY(report_json(r, &record));
+    json_t *record = report_json(r);
     enum status st = json_write(json_incref(record), JSON_RECORD, "%s/" AMP_REPORT_NAME, dir);
     if (st == STATUS_OK && r->source->config->json)
-        st = json_print(json_incref(record), out, JSON_RECORD);
+        json_print(json_incref(record), out, JSON_RECORD);
     else if (st == STATUS_OK)
         print_table(r, out);
     json_decref(record);

@@ -323,31 +323,29 @@ static void print_case(FILE *out, const struct determinism_case *c,
         fprintf(out, "%s\n", status_message());
 }
 
-static enum status report_case(json_t *report, const struct determinism_case *c,
-                               const struct determinism_result *r, bool holds)
+static void report_case(json_t *report, const struct determinism_case *c,
+                        const struct determinism_result *r, bool holds)
 {
     char bits[32] = "";
     if (holds)
         snprintf(bits, sizeof bits, "%016" PRIx64, r->bits);
-    return json_add(report,
-                    json_pack("{s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:s, s:s}", "arch", c->arch,
-                              "image_size", c->image_size, "batch", c->batch, "precision",
-                              c->precision, "steps", c->steps, "repeats", c->repeats, "ok", holds,
-                              "bits", bits, "difference", holds ? "" : status_message()));
+    json_add(report, json_pack("{s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:s, s:s}", "arch", c->arch,
+                               "image_size", c->image_size, "batch", c->batch, "precision",
+                               c->precision, "steps", c->steps, "repeats", c->repeats, "ok", holds,
+                               "bits", bits, "difference", holds ? "" : status_message()));
 }
 
-static enum status repeat_case(struct suite *s, const struct determinism_case *c)
+static void repeat_case(struct suite *s, const struct determinism_case *c)
 {
     struct determinism_result r;
-    enum status st = determinism_check(s->dev, c, &r), reported = STATUS_OK;
+    enum status st = determinism_check(s->dev, c, &r);
     if (st != STATUS_OK && st != STATUS_MISMATCH)
         st = status_context(st, "%s in %s", c->arch, c->precision);
     if (s->config->json)
-        reported = report_case(s->report, c, &r, st == STATUS_OK);
+        report_case(s->report, c, &r, st == STATUS_OK);
     else if (st != STATUS_OK || s->config->verbose)
         print_case(s->lines, c, &r, st == STATUS_OK);
     suite_end_case(s, st);
-    return reported;
 }
 
 static enum status repeat_cases(struct suite *s, void *context)
@@ -365,7 +363,7 @@ static enum status repeat_cases(struct suite *s, void *context)
                                                .steps = STEPS,
                                                .repeats = s->config->repeats};
             if (suite_begin_case(s))
-                TRY(repeat_case(s, &c));
+                repeat_case(s, &c);
         }
     return STATUS_OK;
 }

@@ -134,33 +134,27 @@ static json_t *failure_json(const struct operations_config *c, const struct oper
     return o;
 }
 
-static enum status report_json(const struct operations_config *c, const struct operations_result *r)
+static void report_json(const struct operations_config *c, const struct operations_result *r)
 {
-    enum status st;
     const struct operations_kind *t = &r->total;
-    json_t *kinds = json_array(), *failures = json_array(), *o = NULL;
+    json_t *kinds = json_array(), *failures = json_array();
     for (int i = 0; i < r->n_kinds; i++)
-        CHECK(json_add(kinds, kind_json(&r->kind[i])));
+        json_add(kinds, kind_json(&r->kind[i]));
     for (int i = 0; i < r->n_failures; i++)
-        CHECK(json_add(failures, failure_json(c, r, &r->failure[i])));
-    CHECK(json_new(&o, "{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",
-                   c->sanitizer ? "sanitizer" : "operations", "schema", OPERATIONS_SCHEMA, "device",
-                   r->device, "cases", t->cases, "passed", t->passed, "skipped", t->skipped,
-                   "failed", t->failed, "late", t->late, "crashed", t->crashed, "every",
-                   c->worker.selection.every));
+        json_add(failures, failure_json(c, r, &r->failure[i]));
+    json_t *o = json_new("{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",
+                         c->sanitizer ? "sanitizer" : "operations", "schema", OPERATIONS_SCHEMA,
+                         "device", r->device, "cases", t->cases, "passed", t->passed, "skipped",
+                         t->skipped, "failed", t->failed, "late", t->late, "crashed", t->crashed,
+                         "every", c->worker.selection.every);
     if (c->sanitizer) {
-        CHECK(json_put(o, "tool", json_string(c->sanitizer)));
-        CHECK(json_put(o, "findings", json_integer(t->findings)));
-        CHECK(json_put(o, "first", json_string(r->first_finding)));
+        json_put(o, "tool", json_string(c->sanitizer));
+        json_put(o, "findings", json_integer(t->findings));
+        json_put(o, "first", json_string(r->first_finding));
     }
-    CHECK(json_put(o, "kinds", json_incref(kinds)));
-    CHECK(json_put(o, "failures", json_incref(failures)));
-    st = json_print(json_incref(o), c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-done:
-    json_decref(o);
-    json_decref(kinds);
-    json_decref(failures);
-    return st;
+    json_put(o, "kinds", kinds);
+    json_put(o, "failures", failures);
+    json_print(o, c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
 static void report_lines(const struct operations_config *c, const struct operations_result *r)
@@ -194,13 +188,11 @@ static void report_lines(const struct operations_config *c, const struct operati
                 OPERATIONS_FAILURES_OF_KIND);
 }
 
-enum status operations_report(const struct operations_config *c, const struct operations_result *r)
+void operations_report(const struct operations_config *c, const struct operations_result *r)
 {
-    enum status st = STATUS_OK;
     if (c->json)
-        st = report_json(c, r);
+        report_json(c, r);
     else
         report_lines(c, r);
     fflush(c->out); /* before the verdict on stderr */
-    return st;
 }
