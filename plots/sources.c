@@ -14,8 +14,8 @@ enum source { SOURCE_RUNS, SOURCE_STUDY, SOURCE_RECORD, SOURCE_PUBLISHED };
 
 /* Sets *source to SOURCE_STUDY for a folder or a file that `ampscale study` has written, to
  * SOURCE_PUBLISHED for a published table (results/published.h), to SOURCE_RECORD for another file,
- * and to SOURCE_RUNS for anything else. */
-static enum status look_at(const char *path, enum source *source)
+ * and to SOURCE_RUNS for anything else; *is_file to whether it is a file. */
+static enum status look_at(const char *path, enum source *source, bool *is_file)
 {
     char inside[4096];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -23,6 +23,7 @@ static enum status look_at(const char *path, enum source *source)
     TRY(path_look_dir(path, &is_dir));
     TRY(path_format(inside, sizeof inside, "%s%s", path, is_dir ? "/" ANALYSIS_FILE : ""));
     TRY(path_look(inside, &has));
+    *is_file = has && !is_dir;
     *source = !has                                               ? SOURCE_RUNS
               : is_dir || strcmp(name, ANALYSIS_FILE) == 0       ? SOURCE_STUDY
               : strlen(path) > 4 && text_ends_with(path, ".csv") ? SOURCE_PUBLISHED
@@ -30,14 +31,14 @@ static enum status look_at(const char *path, enum source *source)
     return STATUS_OK;
 }
 
-static enum status check(const struct plot_sources *c, enum source source)
+static enum status check(const struct plot_sources *c, enum source source, bool is_file)
 {
     if (c->n == 0)
         return status_fail(STATUS_USAGE, "no run to draw: give the folder of a run");
     if (c->n > 1 && !c->out)
         return status_fail(STATUS_USAGE,
                            "several runs need a folder for their figures: give --out DIR");
-    if (source == SOURCE_RECORD && !c->out)
+    if (is_file && source != SOURCE_PUBLISHED && !c->out)
         return status_fail(STATUS_USAGE, "a record needs a folder for its figure: give --out DIR");
     if (c->n_published > 0 && source != SOURCE_STUDY)
         return status_fail(STATUS_USAGE, "'%s' is not a study: --published applies to studies only",
@@ -229,9 +230,10 @@ enum status plot_sources(const struct plot_sources *c)
     char out[4096];
     int lock;
     enum source source = SOURCE_RUNS;
+    bool is_file = false;
     if (c->n > 0)
-        TRY(look_at(c->dir[0], &source));
-    TRY(check(c, source));
+        TRY(look_at(c->dir[0], &source, &is_file));
+    TRY(check(c, source, is_file));
     TRY(choose_out(c, source, out));
     bool known = source != SOURCE_RUNS;
     if (!known)
