@@ -134,7 +134,7 @@ static enum status scan(struct record_args *a, int log, json_t *values)
             st = status_fail(STATUS_DATA, "no line of the output matches --metric '%s=%s'",
                              metrics[i].name, w->regex);
         else if (w->regex)
-            json_put(values, metrics[i].name, json_real(stats_median(w->value, w->n)));
+            json_put(values, metrics[i].name, json_finite(stats_median(w->value, w->n)));
     }
     return st;
 }

@@ -62,14 +62,16 @@ static enum status find_kind(struct launch *l)
     l->kind = MPI_KIND_NONE;
     if (!hosts && (gloo || c->nodes > 0 || c->min_nodes > 0 || c->rendezvous || !(mpi || built)))
         return STATUS_OK;
+    char path[4096];
+    if (!hosts && !mpi && !path_of_program("mpirun", path, sizeof path))
+        return STATUS_OK;
     c->mpirun = c->mpirun ? c->mpirun : "mpirun";
     enum status st = ask_mpirun(l);
-    if (st == STATUS_IO && !hosts && !mpi)
-        return STATUS_OK;
     if (st != STATUS_IO)
         return st;
     return status_fail(st, "%s; install Open MPI or MPICH, or %s", status_message(),
-                       hosts ? by_nodes : "give the path of its mpirun by --mpirun");
+                       hosts ? by_nodes
+                             : "give the path of its mpirun by --mpirun, or --comm gloo");
 }
 
 /* Checks the hosts of mpirun, and removes those that get no rank. */

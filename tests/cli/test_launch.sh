@@ -102,6 +102,14 @@ dry_run "./mpich -n 2 -hosts a:1,b:1 -genv MASTER_ADDR a -genv MASTER_PORT 7 $ke
     --mpirun ./mpich --hosts a,b --master-port 7 --log-dir /l --comm gloo -- info
 expect 0 launch --dry-run --mpirun ./ompi --hosts a,b --rendezvous '[fd00::1]:7' --comm gloo -- info
 grep -qF -- " -x 'MASTER_ADDR=[fd00::1]' -x MASTER_PORT=7 " out || fail "the address of --rendezvous is not passed on: $(<out)"
+# Without --comm, a job connects by Gloo only if there is no mpirun, not if it fails: MPI's sums differ.
+mkdir broken none
+printf '#!/bin/sh\necho "no library" >&2\nexit 127\n' >broken/mpirun
+chmod +x broken/mpirun
+if [[ $("$build_dir/tests/comm/mpi_ranks" version) != none ]]; then
+    PATH=$PWD/broken:$PATH expect_error 1 "no library; install Open MPI or MPICH" launch --dry-run --nproc 2 -- info
+fi
+PATH=$PWD/none expect 0 launch --dry-run --nproc 2 -- info
 # Variables that change numbers are passed on.
 env GOMP_CPU_AFFINITY=0 NVIDIA_TF32_OVERRIDE=0 CUDA_MODULE_LOADING=LAZY UCX_TLS=all FI_PROVIDER=tcp KMP_AFFINITY=none MKL_NUM_THREADS=1 \
     DNNL_VERBOSE=0 ONEDNN_VERBOSE=0 NCCL_DEBUG=WARN CUDNN_LOGINFO_DBG=0 AMPSCALE_JOB=j LD_LIBRARY_PATH=/l \
