@@ -225,9 +225,10 @@ json_t *inject_json(const struct inject *faults)
         json_add(a, json_sprintf("throttle=%g%%", 100 * faults->throttle));
     for (int i = 0; i < faults->n_flips; i++) {
         const struct inject_flip *f = &faults->flip[i];
-        json_add(a,
-                 json_sprintf("bitflip=%" PRId64 "@%d:%s:%s:%" PRId64, f->step, f->rank,
-                              f->value == VALUE_WEIGHT ? "weight" : "gradient", f->tensor, f->bit));
+        char text[NAME_MAX_LEN + 64];
+        snprintf(text, sizeof text, "bitflip=%" PRId64 "@%d:%s:%s:%" PRId64, f->step, f->rank,
+                 f->value == VALUE_WEIGHT ? "weight" : "gradient", f->tensor, f->bit);
+        json_add(a, text_json(text)); /* which may be given as no UTF-8 */
     }
     if (faults->lose_image)
         json_add(a, json_sprintf("lost-image=%" PRId64, faults->lose_epoch));
