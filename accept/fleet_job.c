@@ -50,16 +50,14 @@ struct fleet_input {
 };
 
 /* Sets the key "check/metric" to `value`, and takes over the caller's reference to `value`. */
-static enum status set(json_t *object, const char *check, const char *metric, json_t *value)
+static void set(json_t *object, const char *check, const char *metric, json_t *value)
 {
     char key[NODE_METRIC_MAX];
     snprintf(key, sizeof key, "%s/%s", check, metric);
     json_put(object, key, value);
-    return STATUS_OK;
 }
 
-static enum status set_check(const struct fleet_input *in, json_t *node,
-                             const struct accept_result *check)
+static void set_check(const struct fleet_input *in, json_t *node, const struct accept_result *check)
 {
     char text[NOISE_TEXT_MAX];
     int code = check->verdict == VERDICT_FAIL      ? status_exit_code(STATUS_MISMATCH)
@@ -67,28 +65,26 @@ static enum status set_check(const struct fleet_input *in, json_t *node,
                                                    : 0;
     bool disturbed = host_noise_judge(&check->noise, text);
     if (disturbed)
-        TRY(set(in->why, json_text_at(node, "node"), check->name,
-                json_sprintf("check '%s' was disturbed: %s; repeat on an idle node", check->name,
-                             text)));
-    TRY(set(node, check->name, "return_code", json_integer(code)));
+        set(in->why, json_text_at(node, "node"), check->name,
+            json_sprintf("check '%s' was disturbed: %s; repeat on an idle node", check->name,
+                         text));
+    set(node, check->name, "return_code", json_integer(code));
     for (int i = 0; i < check->n_metrics; i++) {
         const struct accept_metric *m = &check->metric[i];
         if (m->text)
             continue;
-        TRY(set(node, check->name, m->name,
-                json_finite(disturbed && accept_is_speed(m) ? NAN : accept_metric_median(m))));
-        TRY(set(in->better, check->name, m->name, json_integer(m->better)));
+        set(node, check->name, m->name,
+            json_finite(disturbed && accept_is_speed(m) ? NAN : accept_metric_median(m)));
+        set(in->better, check->name, m->name, json_integer(m->better));
     }
-    return STATUS_OK;
 }
 
-static enum status open_lists(struct fleet_input *in)
+static void open_lists(struct fleet_input *in)
 {
     json_t **list[] = {&in->better, &in->why, &in->places, &in->hosts};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!*list[i])
             *list[i] = json_object();
-    return STATUS_OK;
 }
 
 /* Remarks on a version of the program that is not the first node's, and on a host of several
@@ -127,10 +123,10 @@ static enum status fleet_input_report(struct fleet_input *in, const struct accep
         in->level = r->level;
     json_t *node = NULL;
     enum status st;
-    CHECK(open_lists(in));
+    open_lists(in);
     node = json_new("{s:s, s:s}", "node", name, "hardware", r->device);
     for (int i = 0; i < r->n_checks; i++)
-        CHECK(set_check(in, node, &r->check[i]));
+        set_check(in, node, &r->check[i]);
     CHECK(nodes_add(&in->nodes, node));
     json_put(in->places, name, json_string(from));
     CHECK(add_remarks(in, r, name));
@@ -142,7 +138,7 @@ done:
 static enum status fleet_input_unfinished(struct fleet_input *in, const char *name, const char *why)
 {
     json_t *node;
-    TRY(open_lists(in));
+    open_lists(in);
     if (why)
         json_put(in->why, name, text_json(why));
     node = json_new("{s:s}", "node", name);
