@@ -117,9 +117,9 @@ static json_t *limit_json(const struct accept_made *made, const struct accept_me
     json_t *source = json_sprintf(
         "median of %d values, robust standard deviation %.2g%s%s; %d outliers left out", made->n,
         made->spread, *like->unit ? " " : "", like->unit, made->dropped);
-    return json_pack("{s:f, s:f, s:f, s:o}", "baseline", made->baseline, "within",
-                     percent(made->within), "warn_within", percent(made->within / 2), "source",
-                     source);
+    return json_new("{s:f, s:f, s:f, s:o}", "baseline", made->baseline, "within",
+                    percent(made->within), "warn_within", percent(made->within / 2), "source",
+                    source);
 }
 
 /* The text of a metric, if it is the same in every repeat of every result; else NULL. */
@@ -148,8 +148,8 @@ static void make_text(const struct source *s, const char *check, const char *met
     if (!text || !*text || strpbrk(text, "*?|") || !json_is_true(json_object_get(limit, "same")))
         return;
     json_put(limits, metric,
-             json_pack("{s:b, s:s, s:s}", "same", 1, "matches", text, "source",
-                       "the value of every repeat on every node"));
+             json_new("{s:b, s:s, s:s}", "same", 1, "matches", text, "source",
+                      "the value of every repeat on every node"));
 }
 
 /* Sets the limit of one metric, if accept_make_limit finds a baseline. */
@@ -189,7 +189,7 @@ static json_t *metric_names(const struct source *s, const char *check)
         for (int k = 0; k < s->report[i].n_checks; k++) {
             const struct accept_result *r = &s->report[i].check[k];
             for (int m = 0; is_of(r, check) && m < r->n_metrics; m++)
-                json_object_set_new(names, r->metric[m].name, json_null());
+                json_put(names, r->metric[m].name, json_null());
         }
     return names;
 }
@@ -303,8 +303,8 @@ enum status accept_make_spec(const char *const *dir, int n, FILE *said, json_t *
     for (int k = 0; k < n; k++)
         CHECK(read_folder(dir[k], dir[0], &s, &spec));
     *out = json_deep_copy(spec);
-    json_object_set_new(*out, "about",
-                        json_sprintf("Made from the results of %d folder%s", n, n == 1 ? "" : "s"));
+    json_put(*out, "about",
+             json_sprintf("Made from the results of %d folder%s", n, n == 1 ? "" : "s"));
     json_array_foreach(json_object_get(*out, "checks"), i, check)
     {
         st = make_check(&s, check);

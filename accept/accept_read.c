@@ -2,6 +2,7 @@
  * readings of `info`, the self-test and the benchmarks. */
 #include "accept/accept_read.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -313,8 +314,8 @@ static bool add_operation(json_t *kinds, const json_t *step)
     double seconds = accept_read_number(step, "seconds");
     if (!*op || isnan(seconds))
         return false;
-    double sum = seconds + json_real_value(json_object_get(kinds, op));
-    return json_object_set_new(kinds, op, json_real(sum)) == 0;
+    json_put(kinds, op, json_finite(seconds + json_real_value(json_object_get(kinds, op))));
+    return true;
 }
 
 /* Adds metrics for the milliseconds of the step and of each kind of operation. Adds the metric

@@ -294,7 +294,7 @@ json_t *accept_report_json(const struct accept_report *r)
         json_add(checks, accept_result_json(&r->check[i]));
     note(r, remark, sizeof remark);
     count_metrics(r, metrics);
-    return json_pack(
+    return json_new(
         "{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}", "record",
         "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node, "device", r->device,
         "begun", r->begun, "ended", r->ended, "version", r->version, "level", r->level, "passed",

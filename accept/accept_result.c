@@ -192,7 +192,7 @@ enum { REPORT_MAX_BYTES = 64 << 20 };
 static json_t *value_json(const void *metric, int64_t i)
 {
     const struct accept_metric *m = metric;
-    return m->text ? json_string(m->text[i]) : json_real(m->number[i]);
+    return m->text ? json_utf8(m->text[i]) : json_finite(m->number[i]);
 }
 
 static json_t *metric_json(const void *result, int64_t i)
@@ -200,14 +200,14 @@ static json_t *metric_json(const void *result, int64_t i)
     const struct accept_metric *m = &((const struct accept_result *)result)->metric[i];
     struct stats s;
     json_t *o =
-        json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "name", m->name, "unit", m->unit,
-                  "better", accept_better_str(m->better), "values", json_list(m->n, value_json, m),
-                  "where", m->where, "verdict", verdict_str(m->verdict), "limit", m->limit,
-                  "reason", m->reason, "source", m->source);
+        json_new("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "name", m->name, "unit", m->unit,
+                 "better", accept_better_str(m->better), "values", json_list(m->n, value_json, m),
+                 "where", m->where, "verdict", verdict_str(m->verdict), "limit", m->limit, "reason",
+                 m->reason, "source", m->source);
     if (o && m->number && stats_of(m->number, m->n, &s) == STATUS_OK) {
-        json_object_set_new(o, "median", json_real(s.median));
-        json_object_set_new(o, "min", json_real(s.min));
-        json_object_set_new(o, "max", json_real(s.max));
+        json_put(o, "median", json_finite(s.median));
+        json_put(o, "min", json_finite(s.min));
+        json_put(o, "max", json_finite(s.max));
     }
     return o;
 }

@@ -265,7 +265,7 @@ static void set_spec_device(json_t *root, const char *device)
 {
     if (!device || !json_is_object(root))
         return;
-    json_put(root, "device", json_string(device));
+    json_put(root, "device", json_utf8(device));
     json_object_del(root, "devices");
 }
 

@@ -93,17 +93,16 @@ static enum status keep(const char *of, const char *name, json_t *is,
 }
 
 /* Describes who measures: the node, with its processor and GPUs, and this program. */
-static enum status describe_node(const char *name, json_t **out)
+static json_t *describe_node(const char *name)
 {
     char gpus[4096];
-    json_t *host;
     environment_gpus("GPU UUID:", gpus, sizeof gpus);
-    TRY(environment_describe(&host));
-    *out = json_new("{s:s, s:s}", "node", name, "gpus", gpus);
-    environment_program(*out);
-    json_put(*out, "processor", text_json(json_text_at(json_object_get(host, "cpu"), "model")));
+    json_t *host = environment_describe(),
+           *out = json_new("{s:s, s:s}", "node", name, "gpus", gpus);
+    environment_program(out);
+    json_put(out, "processor", text_json(json_text_at(json_object_get(host, "cpu"), "model")));
     json_decref(host);
-    return STATUS_OK;
+    return out;
 }
 
 /* Opens the folder, which is made if it is missing. Writes the spec and who measures into it,
@@ -128,7 +127,7 @@ static enum status accept_store_open(const struct accept_spec *spec, const char 
         TRY(dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock));
     }
     fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
-    CHECK(describe_node(node, &name));
+    name = describe_node(node);
     CHECK(keep("spec", spec->name, spec->json, store, resume));
     CHECK(keep("node", node, name, store, resume));
     CHECK(file_remove(verdict)); /* this verdict is from an earlier test suite */

@@ -99,7 +99,7 @@ static enum status add_remarks(struct fleet_input *in, const struct accept_repor
         TRY(words_add(&in->remarks, "'%s' was measured by ampscale %s, other nodes by %s", name,
                       r->version, in->version));
     if (!*other) {
-        json_put(in->hosts, r->node, json_string(name));
+        json_put(in->hosts, r->node, json_utf8(name));
         return STATUS_OK;
     }
     return words_add(&in->remarks,
@@ -128,7 +128,7 @@ static enum status fleet_input_report(struct fleet_input *in, const struct accep
     for (int i = 0; i < r->n_checks; i++)
         set_check(in, node, &r->check[i]);
     CHECK(nodes_add(&in->nodes, node));
-    json_put(in->places, name, json_string(from));
+    json_put(in->places, name, json_utf8(from));
     CHECK(add_remarks(in, r, name));
 done:
     json_decref(node);
@@ -258,7 +258,7 @@ static enum status fleet_input_write(const struct fleet_input *in, const char *p
         json_t *o = json_new("{s:s}", "node", row->name);
         json_put(nodes, row->name, o);
         if (*row->hardware)
-            json_put(o, "hardware", json_string(row->hardware));
+            json_put(o, "hardware", json_utf8(row->hardware));
         for (int k = 0; k < row->n; k++)
             json_put(o, row->value[k].metric, json_finite(row->value[k].value));
     }

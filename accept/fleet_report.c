@@ -20,14 +20,14 @@ static json_t *groups_json(const struct fleet_sample *s)
 {
     if (!s->split)
         return json_null();
-    return json_pack("[{s:f, s:I}, {s:f, s:I}]", "median", s->low, "nodes", (json_int_t)s->n_low,
-                     "median", s->high, "nodes", (json_int_t)s->n_high);
+    return json_new("[{s:f, s:I}, {s:f, s:I}]", "median", s->low, "nodes", (json_int_t)s->n_low,
+                    "median", s->high, "nodes", (json_int_t)s->n_high);
 }
 
 static json_t *group_json(const void *fleet, int64_t i)
 {
     const struct fleet_group *g = &((const struct fleet *)fleet)->group[i];
-    return json_pack("{s:s, s:i}", "name", g->hardware, "nodes", g->n);
+    return json_new("{s:s, s:i}", "name", g->hardware, "nodes", g->n);
 }
 
 static json_t *metric_json(const void *fleet, int64_t i)
@@ -35,31 +35,29 @@ static json_t *metric_json(const void *fleet, int64_t i)
     const struct fleet_metric *m = &((const struct fleet *)fleet)->metric[i];
     const struct fleet_sample *s = &m->sample;
     bool judged = s->n >= FLEET_LEAST;
-    return json_pack("{s:s, s:i, s:s, s:I, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "name", m->name,
-                     "hardware", m->group, "better", accept_better_str(m->better), "n",
-                     (json_int_t)s->n, "missing", m->missing, "median",
-                     json_finite(judged ? s->median : NAN), "spread",
-                     json_finite(judged ? s->scatter : NAN), "reference",
-                     json_finite(judged ? s->reference : NAN), "fail",
-                     json_finite(judged ? s->bounds.fail : NAN), "warn",
-                     json_finite(judged ? s->bounds.warn : NAN), "groups", groups_json(s));
+    return json_new("{s:s, s:i, s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:o}", "name", m->name,
+                    "hardware", m->group, "better", accept_better_str(m->better), "n",
+                    (json_int_t)s->n, "missing", m->missing, "median", judged ? s->median : NAN,
+                    "spread", judged ? s->scatter : NAN, "reference", judged ? s->reference : NAN,
+                    "fail", judged ? s->bounds.fail : NAN, "warn", judged ? s->bounds.warn : NAN,
+                    "groups", groups_json(s));
 }
 
 static json_t *finding_json(const void *node, int64_t i)
 {
     const struct fleet_finding *x = &((const struct fleet_node *)node)->finding[i];
-    return json_pack("{s:s, s:s, s:o, s:o, s:s}", "metric", x->metric, "verdict",
-                     verdict_str(x->verdict), "value", json_finite(x->value), "reference",
-                     json_finite(x->reference), "reason", x->reason);
+    return json_new("{s:s, s:s, s:f, s:f, s:s}", "metric", x->metric, "verdict",
+                    verdict_str(x->verdict), "value", x->value, "reference", x->reference, "reason",
+                    x->reason);
 }
 
 static json_t *node_json(const void *fleet, int64_t i)
 {
     const struct fleet_node *node = &((const struct fleet *)fleet)->node[i];
-    return json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", node->name, "hardware",
-                     node->group < 0 ? json_null() : json_integer(node->group), "verdict",
-                     verdict_str(node->verdict), "counts", verdict_counts_json(node->count),
-                     "findings", json_list(node->n, finding_json, node));
+    return json_new("{s:s, s:o, s:s, s:o, s:o}", "name", node->name, "hardware",
+                    node->group < 0 ? json_null() : json_integer(node->group), "verdict",
+                    verdict_str(node->verdict), "counts", verdict_counts_json(node->count),
+                    "findings", json_list(node->n, finding_json, node));
 }
 
 /* docs/schema/fleet.schema.json. NULL when memory is short. */
@@ -67,13 +65,13 @@ static json_t *fleet_json(const struct fleet *f, bool strict)
 {
     json_t *remarks = json_array();
     for (int i = 0; f->remarks && i < f->remarks->n; i++)
-        json_array_append_new(remarks, text_json(f->remarks->v[i]));
-    return json_pack("{s:s, s:i, s:b, s:o, s:o, s:o, s:o, s:o}", "record", "fleet", "schema",
-                     FLEET_SCHEMA, "passed", verdict_exit_code(f->count, strict) == 0, "counts",
-                     verdict_counts_json(f->count), "hardware",
-                     json_list(f->n_groups, group_json, f), "metrics",
-                     json_list(f->n_metrics, metric_json, f), "remarks", remarks, "nodes",
-                     json_list(f->n_nodes, node_json, f));
+        json_add(remarks, text_json(f->remarks->v[i]));
+    return json_new("{s:s, s:i, s:b, s:o, s:o, s:o, s:o, s:o}", "record", "fleet", "schema",
+                    FLEET_SCHEMA, "passed", verdict_exit_code(f->count, strict) == 0, "counts",
+                    verdict_counts_json(f->count), "hardware",
+                    json_list(f->n_groups, group_json, f), "metrics",
+                    json_list(f->n_metrics, metric_json, f), "remarks", remarks, "nodes",
+                    json_list(f->n_nodes, node_json, f));
 }
 
 static const char *hardware_of(const struct fleet *f, int group)

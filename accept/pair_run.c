@@ -236,26 +236,26 @@ static json_t *pair_json(const struct pair_config *c, const struct pair_result *
     json_t *steps = json_array(), *meetings = json_array(), *findings = json_array();
     for (int i = 0; i < r->plan.ranks; i++)
         json_add(steps,
-                 json_pack("{s:s, s:b, s:f, s:o}", "node", c->name[i], "suspect", c->suspect[i],
-                           "step_s", r->step[i], "noise", host_noise_json(&r->noise[i])));
+                 json_new("{s:s, s:b, s:f, s:o}", "node", c->name[i], "suspect", c->suspect[i],
+                          "step_s", r->step[i], "noise", host_noise_json(&r->noise[i])));
     for (int i = 0; i < r->plan.n; i++) {
         const struct pair_meeting *m = &r->plan.meeting[i];
         const struct pair_link *l = &r->link[i];
         json_add(meetings,
-                 json_pack("{s:i, s:b, s:[s, s], s:f, s:f, s:I}", "round", m->round, "reference",
-                           m->reference, "nodes", c->name[m->a], c->name[m->b], "busbw", l->busbw,
-                           "latency_s", l->latency, "wrong", (json_int_t)l->wrong));
+                 json_new("{s:i, s:b, s:[s, s], s:f, s:f, s:I}", "round", m->round, "reference",
+                          m->reference, "nodes", c->name[m->a], c->name[m->b], "busbw", l->busbw,
+                          "latency_s", l->latency, "wrong", (json_int_t)l->wrong));
     }
     for (int i = 0; i < r->n; i++) {
         const struct pair_finding *f = &r->finding[i];
-        json_add(findings, json_pack("{s:s, s:s, s:s}", "node", c->name[f->rank], "verdict",
-                                     pair_verdict_str(f->verdict), "reason", f->reason));
+        json_add(findings, json_new("{s:s, s:s, s:s}", "node", c->name[f->rank], "verdict",
+                                    pair_verdict_str(f->verdict), "reason", f->reason));
     }
-    return json_pack("{s:s, s:i, s:b, s:I, s:f, s:f, s:I, s:o, s:o, s:o}", "record", "pair",
-                     "schema", PAIR_SCHEMA, "passed", pair_exit_code(r->finding, r->n) == 0, "seed",
-                     (json_int_t)c->seed, "within", c->within, "latency_within", c->latency_within,
-                     "bytes", (json_int_t)c->bytes, "steps", steps, "meetings", meetings,
-                     "findings", findings);
+    return json_new("{s:s, s:i, s:b, s:I, s:f, s:f, s:I, s:o, s:o, s:o}", "record", "pair",
+                    "schema", PAIR_SCHEMA, "passed", pair_exit_code(r->finding, r->n) == 0, "seed",
+                    (json_int_t)c->seed, "within", c->within, "latency_within", c->latency_within,
+                    "bytes", (json_int_t)c->bytes, "steps", steps, "meetings", meetings, "findings",
+                    findings);
 }
 
 /* --- the job --- */

@@ -20,12 +20,75 @@ void json_memory_ends(void)
     json_set_alloc_funcs(memory_or_end, free);
 }
 
+/* A format of json_new, read up to `at`, and the arguments that are left. */
+struct packing {
+    const char *at;
+    va_list args;
+};
+
+static json_t *pack_value(struct packing *p);
+
+static char next_sign(struct packing *p)
+{
+    p->at += strspn(p->at, " ,:");
+    return *p->at++;
+}
+
+static json_t *pack_object(struct packing *p)
+{
+    json_t *object = json_object();
+    while (next_sign(p) != '}') {
+        const char *key = va_arg(p->args, const char *);
+        json_t *value = pack_value(p);
+        bool may_lack = *p->at == '*', or_null = *p->at == '?';
+        p->at += may_lack || or_null;
+        if (value || !may_lack)
+            json_put(object, key, value || !or_null ? value : json_null());
+    }
+    return object;
+}
+
+static json_t *pack_list(struct packing *p)
+{
+    json_t *list = json_array();
+    for (; *p->at != ']'; p->at += strspn(p->at, " ,"))
+        json_add(list, pack_value(p));
+    p->at++;
+    return list;
+}
+
+static json_t *pack_value(struct packing *p)
+{
+    switch (next_sign(p)) {
+    case '{':
+        return pack_object(p);
+    case '[':
+        return pack_list(p);
+    case 's':
+        return json_utf8(va_arg(p->args, const char *));
+    case 'i':
+        return json_integer(va_arg(p->args, int));
+    case 'I':
+        return json_integer(va_arg(p->args, json_int_t));
+    case 'f':
+        return json_finite(va_arg(p->args, double));
+    case 'b':
+        return json_boolean(va_arg(p->args, int));
+    case 'n':
+        return json_null();
+    case 'O':
+        return json_incref(va_arg(p->args, json_t *));
+    default: /* 'o' */
+        return va_arg(p->args, json_t *);
+    }
+}
+
 json_t *json_new(const char *fmt, ...)
 {
-    va_list args;
-    va_start(args, fmt);
-    json_t *value = json_vpack_ex(NULL, 0, fmt, args);
-    va_end(args);
+    struct packing p = {.at = fmt};
+    va_start(p.args, fmt);
+    json_t *value = pack_value(&p);
+    va_end(p.args);
     return value ? value : (out_of_memory(), NULL);
 }
 
@@ -33,6 +96,12 @@ void json_put(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value) != 0)
         out_of_memory();
+}
+
+void json_put_known(json_t *object, const char *key, double x)
+{
+    if (isfinite(x))
+        json_put(object, key, json_real(x));
 }
 
 void json_add(json_t *list, json_t *value)
@@ -59,6 +128,12 @@ json_t *json_measured(double x)
     char text[32];
     snprintf(text, sizeof text, "%.9g", x);
     return isfinite(x) ? json_real(strtod(text, NULL)) : json_null();
+}
+
+json_t *json_utf8(const char *in)
+{
+    json_t *string = json_string(in);
+    return string || !in ? string : text_json(in);
 }
 
 json_t *text_json(const char *in)

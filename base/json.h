@@ -1,9 +1,8 @@
 /* Creates, writes and reads the JSON of records, with checks. For JSON files that people write by
  * hand see base/json_keys.h. A function that takes ownership of a value always releases it, even
- * after a failure. Building JSON fails only if memory runs out, a text is not UTF-8 or a number is
- * not finite. The functions of this file then end the process by out_of_memory(). They also do if
- * they are given NULL, which jansson returns after such a failure: calls can be nested without a
- * check between them.
+ * after a failure. Building JSON fails only if memory runs out. The functions of this file then end
+ * the process by out_of_memory(). They also do if they are given NULL, which jansson returns after
+ * such a failure: calls can be nested without a check between them.
  *
  *     json_t *record = json_new("{s:s, s:i}", "bench", "peak", "threads", threads);
  *     json_put(record, "median_s", json_finite(seconds.median));
@@ -31,12 +30,15 @@
  * could only write less than they were asked for. */
 void json_memory_ends(void);
 
-/* Creates a value as jansson's json_pack does; never NULL. */
+/* Creates a value as jansson's json_pack does, from s, s?, s*, i, I, f, b, n, o, o*, O, {} and [];
+ * never NULL. Its texts are json_utf8's and its numbers json_finite's: what jansson refuses, as the
+ * name of a file may be, is no lack of memory. */
 json_t *json_new(const char *fmt, ...);
 
 /* json_put adds a member to an object, json_add an element to a list. Both take ownership of
- * `value`. */
+ * `value`. json_put_known adds a number, unless it is not finite. */
 void json_put(json_t *object, const char *key, json_t *value);
+void json_put_known(json_t *object, const char *key, double x);
 void json_add(json_t *list, json_t *value);
 
 /* A new list of the values that item(of, 0) to item(of, n - 1) return. */
@@ -48,7 +50,9 @@ json_t *json_finite(double x);
 /* As json_finite, but rounds `x` to nine digits: for a measurement in a record of JSON_EXACT. */
 json_t *json_measured(double x);
 
-/* A new string: `in`, of any length, cleaned by text_clean. */
+/* A new string: `in`, of any length. json_utf8 cleans it by text_clean if it is not UTF-8, and
+ * returns NULL for NULL; text_json cleans always. */
+json_t *json_utf8(const char *in);
 json_t *text_json(const char *in);
 
 /* The text or number of the member `key`. If the member is missing or of another type, json_text_at

@@ -231,14 +231,14 @@ static json_t *value_json(const struct setting *s, const void *member)
     case SETTING_INTEGER:
         return json_integer(load(member, s->size));
     case SETTING_REAL:
-        return json_real(*(double *)memcpy(&real, member, sizeof real));
+        return json_finite(*(double *)memcpy(&real, member, sizeof real));
     case SETTING_CHOICE:
         return choice_json(s, load(member, s->size));
     case SETTING_JSON:
         return json_incref(*(json_t *const *)member);
     default:
         memcpy(&text, member, sizeof text);
-        return text ? json_string(text) : json_null();
+        return text ? json_utf8(text) : json_null();
     }
 }
 

@@ -184,10 +184,10 @@ static json_t *accuracy_references_json(const struct accuracy_references *r)
 {
     json_t *by = json_object();
     for (int i = 0; i < r->n; i++)
-        json_object_set_new(by, r->of[i].precision,
-                            json_pack("{s:f, s:f, s:f, s:i}", "mean", r->of[i].mean, "min",
-                                      r->of[i].min, "max", r->of[i].max, "seeds", r->of[i].seeds));
-    return json_pack("{s:s, s:s, s:o}", "source", r->source, "unit", "%", "val_top1", by);
+        json_put(by, r->of[i].precision,
+                 json_new("{s:f, s:f, s:f, s:i}", "mean", r->of[i].mean, "min", r->of[i].min, "max",
+                          r->of[i].max, "seeds", r->of[i].seeds));
+    return json_new("{s:s, s:s, s:o}", "source", r->source, "unit", "%", "val_top1", by);
 }
 
 /* --- training --- */
@@ -305,8 +305,8 @@ static void accuracy_columns(struct bench_table *t, const void *row)
     column_json(t, "falls", train_falls_json(&r->ladder));
     if (of)
         column_json(t, "cpu",
-                    json_pack("{s:f, s:f, s:f, s:i, s:s}", "mean", of->mean, "min", of->min, "max",
-                              of->max, "seeds", of->seeds, "source", a->references.source));
+                    json_new("{s:f, s:f, s:f, s:i, s:s}", "mean", of->mean, "min", of->min, "max",
+                             of->max, "seeds", of->seeds, "source", a->references.source));
     t->absent = missing;
     column_real(t, "val_top1", "here", 8, 2, 1, r->top1);
     t->absent = !known;
@@ -318,33 +318,29 @@ static void accuracy_columns(struct bench_table *t, const void *row)
     column_text(t, NULL, "verdict", -8, is_right(r) ? "right" : "WRONG");
     t->absent = false;
     if (rung)
-        column_json(t, "rung", json_string(rung));
+        column_json(t, "rung", json_utf8(rung));
     if (missing)
-        column_json(t, "why", json_string(why_of(r)));
+        column_json(t, "why", json_utf8(why_of(r)));
     column_text(t, NULL, "rung", 0, missing ? why_of(r) : rung ? rung : "");
 }
 
-static enum status accuracy_json(const struct accuracy *a, json_t **record)
+static json_t *accuracy_json(const struct accuracy *a)
 {
     const struct bench_head head = {"accuracy", ACCURACY_SCHEMA, train_work_device(&a->work),
                                     a->config->options.threads};
     struct bench_table t = bench_table_of(&a->config->options, accuracy_columns, a);
     t.format = BENCH_JSON;
     bench_table_rows(&t, a->row, a->config->n_rows, sizeof *a->row);
-    return bench_record(&head,
-                        json_pack("{s:b, s:f, s:o}", "quick", a->config->quick, "margin",
-                                  ACCURACY_MARGIN, "rows", bench_table_take(&t)),
-                        record);
+    return bench_record(&head, json_new("{s:b, s:f, s:o}", "quick", a->config->quick, "margin",
+                                        ACCURACY_MARGIN, "rows", bench_table_take(&t)));
 }
 
 static enum status accuracy_print(const struct accuracy *a)
 {
     const struct bench_options *o = &a->config->options;
     struct bench_table t = bench_table_of(o, accuracy_columns, a);
-    json_t *record;
     if (o->format == BENCH_JSON) {
-        TRY(accuracy_json(a, &record));
-        json_print(record, o->out, JSON_RECORD);
+        json_print(accuracy_json(a), o->out, JSON_RECORD);
         return STATUS_OK;
     }
     fprintf(o->out, "%s\nvalidation top-1 in percent, compared with %s\n",
@@ -385,14 +381,12 @@ static enum status train_rows(struct accuracy *a)
     bar_begin(bar, n);
     for (int i = 0; i < 2 * n; i++) {
         struct accuracy_row *row = &a->row[i % n];
-        json_t *record;
         if (i >= n && (!row->ladder.cut || !isnan(row->top1)))
             continue;
         TRY(process_signals_check(&a->work.signals));
         a->work.budget.after = i < n ? n - 1 - i : 0;
         TRY(train_row(a, row));
-        TRY(accuracy_json(a, &record));
-        TRY(train_work_keep(&a->work, "accuracy.json", record));
+        TRY(train_work_keep(&a->work, "accuracy.json", accuracy_json(a)));
         if (i < n)
             bar_step(bar);
     }

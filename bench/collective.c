@@ -182,7 +182,7 @@ static enum status collective_agree(const struct collective_config *c, struct wo
 {
     json_t *settings = collective_config_json(c);
     const char *devices = c->options.devices ? c->options.devices : "host";
-    json_put(settings, "devices", json_string(devices));
+    json_put(settings, "devices", json_utf8(devices));
     json_put(settings, "gpus", json_integer(c->gpus));
     json_put(settings, "comm", json_integer((int)c->via));
     enum status st = world_agree(w, settings);

@@ -1,5 +1,6 @@
 /* Measures all sizes on the ranks of this process, and reports the times as the table of
  * nccl-tests, as CSV, or as a record. */
+#include "base/json.h"
 #include "bench/collective.h"
 
 #include "base/array.h"
@@ -183,14 +184,13 @@ static void collective_columns(struct bench_table *t, const void *line)
 
 json_t *collective_config_json(const struct collective_config *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:f, s:f}",
-                     "collective", comm_kind_str(c->kind), "type", collective_type_str(c->type),
-                     "redop", redop(c), "root", root_of(c), "min_bytes", (json_int_t)c->first,
-                     "max_bytes", (json_int_t)c->last, "step_bytes", (json_int_t)c->step,
-                     "step_factor", c->step ? 0 : c->factor, "warmup", c->options.timing.warmup,
-                     "most", c->options.timing.most, "agg_iters", c->aggregated, "checks",
-                     c->checks, "within", c->options.timing.within, "most_seconds",
-                     c->options.timing.seconds);
+    return json_new("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:f, s:f}",
+                    "collective", comm_kind_str(c->kind), "type", collective_type_str(c->type),
+                    "redop", redop(c), "root", root_of(c), "min_bytes", (json_int_t)c->first,
+                    "max_bytes", (json_int_t)c->last, "step_bytes", (json_int_t)c->step,
+                    "step_factor", c->step ? 0 : c->factor, "warmup", c->options.timing.warmup,
+                    "most", c->options.timing.most, "agg_iters", c->aggregated, "checks", c->checks,
+                    "within", c->options.timing.within, "most_seconds", c->options.timing.seconds);
 }
 
 static json_t *collective_ranks_json(const struct job *j)
@@ -198,7 +198,7 @@ static json_t *collective_ranks_json(const struct job *j)
     json_t *ranks = json_array();
     for (int i = 0; i < comm_size(j->ranks->comm[0]); i++) {
         const struct rank_info *p = &j->world->info[i / j->ranks->members];
-        json_array_append_new(ranks, json_pack("{s:s, s:i}", "host", p->host, "pid", (int)p->pid));
+        json_add(ranks, json_new("{s:s, s:i}", "host", p->host, "pid", (int)p->pid));
     }
     return ranks;
 }
@@ -256,11 +256,11 @@ static enum status report_end(struct job *j)
                 j->failed, j->failed ? "FAILED" : "OK", "Avg bus bandwidth", average(j), empty);
     return bench_record_rows(
         &head,
-        json_pack("{s:o, s:s, s:s, s:s, s:{s:s}, s:o, s:o, s:f}", "config",
-                  collective_config_json(c), "network", comm_name(j->ranks->comm[0]), "memory",
-                  memory_of(j), "by_host_because", j->ranks->why ? j->ranks->why : "", "libraries",
-                  "MPI", comm_mpi_version(), "ranks", collective_ranks_json(j), "wrong", wrong,
-                  "mean_busbw", average(j)),
+        json_new("{s:o, s:s, s:s, s:s, s:{s:s}, s:o, s:o, s:f}", "config",
+                 collective_config_json(c), "network", comm_name(j->ranks->comm[0]), "memory",
+                 memory_of(j), "by_host_because", j->ranks->why ? j->ranks->why : "", "libraries",
+                 "MPI", comm_mpi_version(), "ranks", collective_ranks_json(j), "wrong", wrong,
+                 "mean_busbw", average(j)),
         "rows", &j->table);
 }
 

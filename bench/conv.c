@@ -3,6 +3,7 @@
 #include "bench/conv.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "bench/micro.h"
 #include "bench/record.h"
@@ -156,8 +157,8 @@ static double median_of(const double *x, int n)
 
 static json_t *dims_json(const struct tensor_desc *t)
 {
-    return json_pack("[I,I,I,I]", (json_int_t)t->dim[0], (json_int_t)t->dim[1],
-                     (json_int_t)t->dim[2], (json_int_t)t->dim[3]);
+    return json_new("[I,I,I,I]", (json_int_t)t->dim[0], (json_int_t)t->dim[1],
+                    (json_int_t)t->dim[2], (json_int_t)t->dim[3]);
 }
 
 static void conv_pass_columns(struct bench_table *t, const struct shape *s, int pass)
@@ -168,7 +169,7 @@ static void conv_pass_columns(struct bench_table *t, const struct shape *s, int 
     double seconds = s->count[pass] ? median_of(s->seconds[pass], o->rounds) : NAN;
     double flops = s->count[pass] ? op_flops(&op->plan->desc) : 0;
     column_json(t, "count", json_integer(s->count[pass]));
-    column_json(t, "impl", json_string(s->count[pass] ? op->plan->impl : ""));
+    column_json(t, "impl", json_utf8(s->count[pass] ? op->plan->impl : ""));
     column_real(t, "seconds", heading[pass], 9, 3, 1e3, seconds);
     column_real(t, "gflops", "GFLOP/s", 7, 1, 1, flops / seconds * 1e-9);
     column_json(t, "wrong", json_integer(s->wrong[pass]));
@@ -233,13 +234,13 @@ static enum status conv_record(const struct conv_bench *b, const struct summary 
 {
     const struct bench_options *o = b->options;
     const struct bench_head head = {"conv", 1, b->micro.about, b->micro.dev->threads};
-    json_t *more = json_pack(
-        "{s:s, s:i, s:i, s:i, s:s, s:I, s:f}", "net", o->net, "batch", o->batch, "image_size",
-        o->image_size, "rounds", o->rounds, "conv_algorithm", conv_algorithm_str(o->conv_algorithm),
-        "wrong", (json_int_t)b->wrong, "bound_images_per_s", o->batch / s->bound.median);
+    json_t *more = json_new("{s:s, s:i, s:i, s:i, s:s, s:I, s:f}", "net", o->net, "batch", o->batch,
+                            "image_size", o->image_size, "rounds", o->rounds, "conv_algorithm",
+                            conv_algorithm_str(o->conv_algorithm), "wrong", (json_int_t)b->wrong,
+                            "bound_images_per_s", o->batch / s->bound.median);
     if (b->net) {
-        json_object_set_new(more, "step_images_per_s", json_real(o->batch / s->step.median));
-        json_object_set_new(more, "step_share_of_bound", json_real(s->share.median));
+        json_put(more, "step_images_per_s", json_finite(o->batch / s->step.median));
+        json_put(more, "step_share_of_bound", json_finite(s->share.median));
     }
     return bench_record_rows(&head, more, "shapes", t);
 }

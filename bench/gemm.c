@@ -2,6 +2,7 @@
 #include "bench/gemm.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "bench/record.h"
 #include "bench/timed_op.h"
 
@@ -271,11 +272,11 @@ static void gemm_columns(struct bench_table *t, const void *row)
     column_text(t, "type", NULL, 0, dtype_str(w->type));
     column_bool(t, "emulated", w->emulated);
     column_text(t, NULL, "type", -13, type);
-    column_json(t, "flops", json_real(flops));
+    column_json(t, "flops", json_finite(flops));
     column_real(t, NULL, "GFLOP", 9, 4, 1e-9, flops);
     column_json(t, "measured", json_boolean(w->measured));
     if (!w->measured)
-        column_json(t, "reason", json_string(w->impl));
+        column_json(t, "reason", json_utf8(w->impl));
     t->absent = !w->measured;
     harness_columns(t, "n", &w->time);
     column_real(t, NULL, "ms", 10, 4, 1e3, w->time.median);
@@ -308,8 +309,8 @@ static json_t *gemm_sizes_json(const struct gemm_config *c)
 {
     const struct bench_options *o = &c->options;
     if (o->net)
-        return json_pack("{s:s, s:i, s:i}", "net", o->net, "batch", o->batch, "image_size",
-                         o->image_size);
+        return json_new("{s:s, s:i, s:i}", "net", o->net, "batch", o->batch, "image_size",
+                        o->image_size);
     return json_string("given");
 }
 
@@ -321,9 +322,9 @@ static enum status gemm_report_end(struct gemm_bench *b)
         fprintf(c->options.out, "\n%d sizes of more than %g GFLOP were left out\n", b->left_out,
                 c->max_gflop);
     return bench_record_rows(&head,
-                             json_pack("{s:o, s:f, s:i, s:o}", "sizes", gemm_sizes_json(c),
-                                       "max_gflop", c->max_gflop, "left_out", b->left_out, "peaks",
-                                       peaks_json(&b->micro.peaks)),
+                             json_new("{s:o, s:f, s:i, s:o}", "sizes", gemm_sizes_json(c),
+                                      "max_gflop", c->max_gflop, "left_out", b->left_out, "peaks",
+                                      peaks_json(&b->micro.peaks)),
                              "rows", &b->table);
 }
 

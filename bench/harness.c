@@ -2,6 +2,7 @@
 #include "bench/harness.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "comm/world.h"
 
@@ -166,9 +167,9 @@ enum status harness_wrong(int64_t n, const char *what)
 
 json_t *harness_json(const struct harness_result *r)
 {
-    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "n", (json_int_t)r->n, "min",
-                     r->min, "p5", r->p5, "median", r->median, "p95", r->p95, "low", r->low, "high",
-                     r->high, "narrow", r->narrow);
+    return json_new("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "n", (json_int_t)r->n, "min",
+                    r->min, "p5", r->p5, "median", r->median, "p95", r->p95, "low", r->low, "high",
+                    r->high, "narrow", r->narrow);
 }
 
 void harness_columns(struct bench_table *t, const char *count, const struct harness_result *r)

@@ -2,6 +2,7 @@
 #include "bench/input.h"
 
 #include "base/host.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "bench/record.h"
 
@@ -113,12 +114,12 @@ static enum status input_report_print(const struct input_report *r)
     bench_table_rows(&t, r->row, r->rows, sizeof *r->row);
     return bench_record_rows(
         &head,
-        json_pack("{s:s, s:s*, s:s, s:b, s:I, s:I, s:i, s:i, s:i, s:b, s:f}", "container",
-                  r->set->data.shards ? "tar archives" : "folders of images", "gpu_decoder",
-                  c->device ? decoder_text(r->set) : NULL, "decode", c->fast ? "fast" : "exact",
-                  "generated", !c->data, "images", (json_int_t)r->set->data.n, "bytes",
-                  (json_int_t)r->set->bytes, "image_size", o->image_size, "batch", o->batch,
-                  "cores", r->cores, "cold_measured", r->cold, "cached_when_dropped", r->cached),
+        json_new("{s:s, s:s*, s:s, s:b, s:I, s:I, s:i, s:i, s:i, s:b, s:f}", "container",
+                 r->set->data.shards ? "tar archives" : "folders of images", "gpu_decoder",
+                 c->device ? decoder_text(r->set) : NULL, "decode", c->fast ? "fast" : "exact",
+                 "generated", !c->data, "images", (json_int_t)r->set->data.n, "bytes",
+                 (json_int_t)r->set->bytes, "image_size", o->image_size, "batch", o->batch, "cores",
+                 r->cores, "cold_measured", r->cold, "cached_when_dropped", r->cached),
         "rows", &t);
 }
 

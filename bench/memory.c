@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "bench/record.h"
 
 #include <inttypes.h>
@@ -119,8 +120,8 @@ static enum status memory_print(const struct bench_options *o, const struct memo
         memory_print_head(r, o->out);
     bench_table_rows(&t, r->row, r->n, sizeof *r->row);
     return bench_record_rows(&head,
-                             json_pack("{s:I, s:I}", "array_bytes", (json_int_t)r->array_bytes,
-                                       "cache_bytes", (json_int_t)r->cache_bytes),
+                             json_new("{s:I, s:I}", "array_bytes", (json_int_t)r->array_bytes,
+                                      "cache_bytes", (json_int_t)r->cache_bytes),
                              "rows", &t);
 }
 
@@ -201,8 +202,7 @@ static enum status memory_print_peers(const struct bench_options *o, const struc
             if (p->pair[from][to].measured)
                 bench_table_row(&t, &(struct pair_row){from, to});
     return bench_record_rows(
-        &head, json_pack("{s:i, s:I}", "devices", p->n, "bytes", (json_int_t)p->bytes), "pairs",
-        &t);
+        &head, json_new("{s:i, s:I}", "devices", p->n, "bytes", (json_int_t)p->bytes), "pairs", &t);
 }
 
 static enum status open_and_measure(const struct bench_options *o, const struct device_list *list,

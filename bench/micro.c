@@ -256,7 +256,6 @@ enum status bench_peak(const struct bench_options *o)
     struct bench_table t = bench_table_of(o, NULL, NULL);
     struct device *dev;
     struct peaks p;
-    json_t *record;
     TRY(device_open(o->devices, o->threads, &dev));
     const struct bench_head head = {"peak", PEAK_SCHEMA, p.device, dev->threads};
     enum status st = peak_measure(dev, o->rounds, o->max_mib, o->timing.bar, &p);
@@ -266,7 +265,6 @@ enum status bench_peak(const struct bench_options *o)
     bench_warn(&head, &t);
     if (o->format == BENCH_TEXT)
         return STATUS_OK;
-    TRY(bench_record(&head, peaks_json(&p), &record));
-    json_print(record, o->out, JSON_RECORD);
+    json_print(bench_record(&head, peaks_json(&p)), o->out, JSON_RECORD);
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 #include "bench/optimizer.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "bench/record.h"
 #include "bench/timed_op.h"
 #include "model/network.h"
@@ -249,7 +250,7 @@ static enum status measure_rows(const struct bench_options *o, const struct micr
         wrong += row.wrong;
     }
     TRY(bench_record_rows(
-        &head, json_pack("{s:s, s:o}", "net", o->net, "peaks", peaks_json(&m->peaks)), "rows", t));
+        &head, json_new("{s:s, s:o}", "net", o->net, "peaks", peaks_json(&m->peaks)), "rows", t));
     return harness_wrong(wrong, "elements of the update are wrong");
 }
 

@@ -101,9 +101,9 @@ static json_t *part_json(const struct overlap *o, const struct finding *f, enum 
     const struct stats *s = &f->part[part];
     json_t *samples = json_array();
     for (int r = 0; r < o->config->options.rounds; r++)
-        json_array_append_new(samples, json_real(sample[r]));
-    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "median", s->median, "p5", s->p5, "p95", s->p95,
-                     "mad", s->mad, "samples", samples);
+        json_add(samples, json_finite(sample[r]));
+    return json_new("{s:f, s:f, s:f, s:f, s:o}", "median", s->median, "p5", s->p5, "p95", s->p95,
+                    "mad", s->mad, "samples", samples);
 }
 
 static void overlap_columns(struct bench_table *t, const void *row)
@@ -118,7 +118,7 @@ static void overlap_columns(struct bench_table *t, const void *row)
     for (int k = 0; t->format == BENCH_JSON && k < PART_COUNT; k++)
         column_json(t, part_name[k], part_json(o, f, (enum overlap_part)k));
     column_text(t, NULL, "bucket", -10, size);
-    column_json(t, "bucket_mb", json_real(mb));
+    column_json(t, "bucket_mb", json_finite(mb));
     column_int(t, "buckets", "buckets", 7, reducer_buckets(o->variant[f->variant].reducer));
     column_real(t, NULL, "backward ms", 9, 2, 1e3, p[PART_BACKWARD].median);
     column_real(t, NULL, "wait", 8, 2, 1e3, p[PART_WAIT].median);
@@ -157,13 +157,13 @@ static json_t *overlap_config_json(const struct overlap_config *c)
 {
     json_t *sizes = json_array();
     for (int i = 0; i < c->n_sizes; i++)
-        json_array_append_new(sizes, json_real(c->bucket_mb[i]));
-    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s, s:i, s:s, s:o}", "net", c->options.net,
-                     "batch_size", c->options.batch, "image_size", c->options.image_size, "rounds",
-                     c->options.rounds, "precision", bench_precision(&c->options), "emulate",
-                     c->options.emulate, "devices", c->options.devices, "threads",
-                     c->options.threads, "grad_compress", dtype_str(c->compress), "bucket_mb",
-                     sizes);
+        json_add(sizes, json_finite(c->bucket_mb[i]));
+    return json_new("{s:s, s:i, s:i, s:i, s:s, s:b, s:s, s:i, s:s, s:o}", "net", c->options.net,
+                    "batch_size", c->options.batch, "image_size", c->options.image_size, "rounds",
+                    c->options.rounds, "precision", bench_precision(&c->options), "emulate",
+                    c->options.emulate, "devices", c->options.devices, "threads",
+                    c->options.threads, "grad_compress", dtype_str(c->compress), "bucket_mb",
+                    sizes);
 }
 
 static json_t *libraries_json(const struct overlap *o)
@@ -171,20 +171,20 @@ static json_t *libraries_json(const struct overlap *o)
     const struct backend *b = o->dev->backend;
     json_t *libraries = json_object();
     if (world_is_mpi(&o->world))
-        json_object_set_new(libraries, "MPI", json_string(comm_mpi_version()));
+        json_put(libraries, "MPI", json_utf8(comm_mpi_version()));
     if (b->library)
-        json_object_set_new(libraries, b->library, json_string(b->library_version()));
+        json_put(libraries, b->library, json_utf8(b->library_version()));
     return libraries;
 }
 
 static json_t *overlap_json(const struct overlap *o, const struct finding *alone)
 {
-    json_t *steps = json_pack("{s:f, s:o, s:o}", "images_per_s", alone->images_per_s,
-                              part_name[PART_BACKWARD], part_json(o, alone, PART_BACKWARD),
-                              part_name[PART_STEP], part_json(o, alone, PART_STEP));
-    return json_pack("{s:o, s:o, s:o, s:I, s:o}", "config", overlap_config_json(o->config),
-                     "libraries", libraries_json(o), "ranks", world_json(&o->world),
-                     "gradient_bytes", (json_int_t)gradient_bytes(o), "alone", steps);
+    json_t *steps = json_new("{s:f, s:o, s:o}", "images_per_s", alone->images_per_s,
+                             part_name[PART_BACKWARD], part_json(o, alone, PART_BACKWARD),
+                             part_name[PART_STEP], part_json(o, alone, PART_STEP));
+    return json_new("{s:o, s:o, s:o, s:I, s:o}", "config", overlap_config_json(o->config),
+                    "libraries", libraries_json(o), "ranks", world_json(&o->world),
+                    "gradient_bytes", (json_int_t)gradient_bytes(o), "alone", steps);
 }
 
 static enum status overlap_report(const struct overlap *o)
@@ -304,7 +304,7 @@ static enum status overlap_agree(struct overlap *o)
     CHECK(network_layout_hash(o->net, &hash));
     snprintf(layout, sizeof layout, "%016" PRIx64, hash);
     json_put(settings, "fingerprint of the layout of weights (processor and library)",
-             json_string(layout));
+             json_utf8(layout));
     CHECK(world_agree(&o->world, settings));
 done:
     json_decref(settings);

@@ -10,35 +10,29 @@ static bool is_oversubscribed(const struct bench_head *head, char text[128])
     return host_oversubscribed(head->workers ? head->workers : head->threads, text, 128);
 }
 
-static enum status add_head(const struct bench_head *head, json_t *record)
+static void add_head(const struct bench_head *head, json_t *record)
 {
     char now[ENVIRONMENT_TIME_MAX], unused[128];
-    json_t *host;
     environment_time(now);
     json_put(record, "schema", json_integer(head->schema));
-    json_put(record, "bench", json_string(head->bench));
-    json_put(record, head->time ? head->time : "measured", json_string(now));
+    json_put(record, "bench", json_utf8(head->bench));
+    json_put(record, head->time ? head->time : "measured", json_utf8(now));
     if (head->device)
-        json_put(record, "device", json_string(head->device));
+        json_put(record, "device", json_utf8(head->device));
     if (head->threads >= 0)
         json_put(record, "threads", json_integer(head->threads));
     json_put(record, "oversubscribed", json_boolean(is_oversubscribed(head, unused)));
-    TRY(environment_describe(&host));
-    json_put(record, "host", host);
+    json_put(record, "host", environment_describe());
     environment_program(record);
-    return STATUS_OK;
 }
 
-enum status bench_record(const struct bench_head *head, json_t *more, json_t **record)
+json_t *bench_record(const struct bench_head *head, json_t *more)
 {
-    *record = json_object();
-    enum status st = add_head(head, *record);
-    if (json_object_update(*record, more) != 0)
-        out_of_memory();
+    json_t *record = json_object();
+    add_head(head, record);
+    json_object_update(record, more);
     json_decref(more);
-    if (st != STATUS_OK)
-        json_decref(*record);
-    return st;
+    return record;
 }
 
 void bench_warn(const struct bench_head *head, const struct bench_table *t)
@@ -63,7 +57,6 @@ void bench_warn(const struct bench_head *head, const struct bench_table *t)
 enum status bench_record_rows(const struct bench_head *head, json_t *more, const char *key,
                               struct bench_table *t)
 {
-    json_t *record;
     char why[NOISE_TEXT_MAX];
     if (t->noise) {
         if (t->format == BENCH_JSON)
@@ -77,7 +70,6 @@ enum status bench_record_rows(const struct bench_head *head, json_t *more, const
         return STATUS_OK;
     }
     json_put(more, key, bench_table_take(t));
-    TRY(bench_record(head, more, &record));
-    json_print(record, t->out, JSON_RECORD);
+    json_print(bench_record(head, more), t->out, JSON_RECORD);
     return STATUS_OK;
 }

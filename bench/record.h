@@ -15,9 +15,8 @@ struct bench_head {
 
 /* Makes an object with "schema", "bench", "measured" (the time), "device", "threads", whether the
  * host has fewer cores than threads, "host" and the version of the program, then the keys of
- * `more`, which this function releases. If `more` is NULL because an allocation failed, returns
- * STATUS_OOM. */
-MUST_CHECK enum status bench_record(const struct bench_head *head, json_t *more, json_t **record);
+ * `more`, which this function releases. */
+json_t *bench_record(const struct bench_head *head, json_t *more);
 
 /* Ends a report: says on stderr which rows are doubtful, and whether the host has too few cores. */
 void bench_warn(const struct bench_head *head, const struct bench_table *t);

@@ -115,17 +115,16 @@ json_t *peaks_json(const struct peaks *p)
 {
     json_t *copies = json_array(), *flops = json_array();
     for (int i = 0; i < p->n_copies; i++)
-        json_array_append_new(copies, json_pack("{s:f, s:f, s:o*}", "bytes", p->copy[i].bytes,
-                                                "bytes_per_s", p->copy[i].bytes_per_s, "noise",
-                                                noise_or_null(&p->copy[i].noise)));
+        json_add(copies,
+                 json_new("{s:f, s:f, s:o*}", "bytes", p->copy[i].bytes, "bytes_per_s",
+                          p->copy[i].bytes_per_s, "noise", noise_or_null(&p->copy[i].noise)));
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (p->flops_per_s[t] > 0)
-            json_array_append_new(flops,
-                                  json_pack("{s:s, s:f, s:o*}", "type", dtype_str((enum dtype)t),
-                                            "flops_per_s", p->flops_per_s[t], "noise",
-                                            noise_or_null(&p->noise[t])));
-    return json_pack("{s:i, s:s, s:s, s:o, s:o}", "schema", PEAK_SCHEMA, "bench", "peak", "device",
-                     p->device, "copy", copies, "flops", flops);
+            json_add(flops,
+                     json_new("{s:s, s:f, s:o*}", "type", dtype_str((enum dtype)t), "flops_per_s",
+                              p->flops_per_s[t], "noise", noise_or_null(&p->noise[t])));
+    return json_new("{s:i, s:s, s:s, s:o, s:o}", "schema", PEAK_SCHEMA, "bench", "peak", "device",
+                    p->device, "copy", copies, "flops", flops);
 }
 
 /* Reads a number above 0. */

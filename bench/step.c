@@ -2,6 +2,7 @@
 #include "bench/step.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "bench/micro.h"
 #include "bench/record.h"
@@ -228,11 +229,11 @@ static enum status step_record(const struct step_bench *b, struct bench_table *l
         step_fusions(o, network_program(b->net, 0), &fusions);
     json_t *choices = bench_table_take(&fusions);
     return bench_record_rows(&head,
-                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o*}", "net", o->net,
-                                       "batch", o->batch, "image_size", o->image_size, "rounds",
-                                       o->rounds, "precision", bench_precision(o), "fuse",
-                                       fuse_str(o->fuse), "peaks", peaks_json(&b->micro.peaks),
-                                       "fusions", choices),
+                             json_new("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o*}", "net", o->net,
+                                      "batch", o->batch, "image_size", o->image_size, "rounds",
+                                      o->rounds, "precision", bench_precision(o), "fuse",
+                                      fuse_str(o->fuse), "peaks", peaks_json(&b->micro.peaks),
+                                      "fusions", choices),
                              "steps", lines);
 }
 

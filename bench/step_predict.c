@@ -2,6 +2,7 @@
 #include "bench/step_predict.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "bench/record.h"
 #include "bench/step.h"
 #include "kernels/module.h"
@@ -183,23 +184,22 @@ static void print_sums(const struct step_prediction *p)
 
 static json_t *rates_json(const struct gpu_description *g)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:s?}", "bytes_per_s", g->bytes_per_s,
-                     "half_flops_per_s", g->flops_per_s[DTYPE_F16], "tf32_flops_per_s",
-                     g->flops_per_s[DTYPE_TF32], "fp32_flops_per_s", g->flops_per_s[DTYPE_F32],
-                     "source", g->source);
+    return json_new("{s:f, s:f, s:f, s:f, s:s?}", "bytes_per_s", g->bytes_per_s, "half_flops_per_s",
+                    g->flops_per_s[DTYPE_F16], "tf32_flops_per_s", g->flops_per_s[DTYPE_TF32],
+                    "fp32_flops_per_s", g->flops_per_s[DTYPE_F32], "source", g->source);
 }
 
 static json_t *sums_json(const struct step_prediction *p)
 {
     const struct predicted_kernel *all = &p->all;
     double images = p->options->batch;
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "operations",
-                     all->operations, "kernels", all->kernels, "bytes_per_image",
-                     step_prediction_bytes(p), "dram_bytes_per_image",
-                     all->time.dram_bytes / images, "flops_per_image", all->flops / images,
-                     "predicted_step_s", all->time.seconds, "predicted_images_per_s",
-                     images_per_s(p), "at_most_images_per_s", p->share * images_per_s(p),
-                     "published_share", p->share, "published_source", p->gpu.share_source);
+    return json_new("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "operations",
+                    all->operations, "kernels", all->kernels, "bytes_per_image",
+                    step_prediction_bytes(p), "dram_bytes_per_image", all->time.dram_bytes / images,
+                    "flops_per_image", all->flops / images, "predicted_step_s", all->time.seconds,
+                    "predicted_images_per_s", images_per_s(p), "at_most_images_per_s",
+                    p->share * images_per_s(p), "published_share", p->share, "published_source",
+                    p->gpu.share_source);
 }
 
 static enum status print_json(const struct step_prediction *p, struct bench_table *kernels)
@@ -211,11 +211,11 @@ static enum status print_json(const struct step_prediction *p, struct bench_tabl
     step_fusions(o, network_program(p->net, 0), &fusions);
     json_t *choices = bench_table_take(&fusions);
     return bench_record_rows(&head,
-                             json_pack("{s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "net", o->net,
-                                       "batch", o->batch, "image_size", o->image_size, "precision",
-                                       bench_precision(o), "fuse", fuse_str(o->fuse), "rates",
-                                       rates_json(&p->gpu), "sums", sums_json(p), "fusions",
-                                       choices),
+                             json_new("{s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "net", o->net,
+                                      "batch", o->batch, "image_size", o->image_size, "precision",
+                                      bench_precision(o), "fuse", fuse_str(o->fuse), "rates",
+                                      rates_json(&p->gpu), "sums", sums_json(p), "fusions",
+                                      choices),
                              "kernels", kernels);
 }
 

@@ -117,7 +117,7 @@ void column_text(struct bench_table *t, const char *name, const char *heading, i
 {
     char clean[TEXT_LINE_MAX];
     text_clean(clean, sizeof clean, value ? value : ""); /* NULL: not shown in this table */
-    put(t, name, heading, width, clean, true, t->format == BENCH_JSON ? json_string(value) : NULL);
+    put(t, name, heading, width, clean, true, t->format == BENCH_JSON ? json_utf8(value) : NULL);
 }
 
 void column_int(struct bench_table *t, const char *name, const char *heading, int width,
@@ -140,10 +140,7 @@ void column_real(struct bench_table *t, const char *name, const char *heading, i
         snprintf(text, sizeof text, "%.*f", digits, value * scale);
     else
         snprintf(text, sizeof text, "%.9g", value);
-    put(t, name, heading, width, text, false,
-        t->format != BENCH_JSON ? NULL
-        : isfinite(value)       ? json_real(value)
-                                : json_null());
+    put(t, name, heading, width, text, false, t->format == BENCH_JSON ? json_finite(value) : NULL);
 }
 
 void bench_table_remarks(struct bench_table *t, const struct host_noise *noise, double share,

@@ -240,12 +240,10 @@ static enum status open_rows(struct throughput *t)
  * turns. */
 static enum status take_turn(struct throughput *t, const struct throughput_turn *turn, int after)
 {
-    json_t *record;
     TRY(process_signals_check(&t->work.signals));
     t->work.budget.after = after;
     TRY(throughput_take(t, turn));
-    TRY(throughput_json(t, &record));
-    return train_work_keep(&t->work, "throughput.json", record);
+    return train_work_keep(&t->work, "throughput.json", throughput_json(t));
 }
 
 /* Whether an earlier call took the turn. */
@@ -295,13 +293,11 @@ static enum status take_turns(struct throughput *t)
 
 static enum status throughput_print_all(const struct throughput *t)
 {
-    json_t *record;
     if (t->config->options.format == BENCH_TEXT) {
         throughput_print(t);
         return STATUS_OK;
     }
-    TRY(throughput_json(t, &record));
-    json_print(record, t->config->options.out, JSON_RECORD);
+    json_print(throughput_json(t), t->config->options.out, JSON_RECORD);
     return STATUS_OK;
 }
 

@@ -180,7 +180,7 @@ void throughput_row_name(const struct throughput *t, const struct throughput_row
                          size_t size);
 
 /* Makes a new object: the record of the results so far. */
-MUST_CHECK enum status throughput_json(const struct throughput *t, json_t **record);
+json_t *throughput_json(const struct throughput *t);
 
 /* Prints the table. */
 void throughput_print(const struct throughput *t);

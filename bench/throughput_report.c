@@ -98,14 +98,12 @@ static json_t *fastest_json(const struct throughput *t)
             continue;
         const struct throughput_combination *c = named_of(t, f.row);
         const struct throughput_combination *base = named_of(t, f.base);
-        json_t *known = json_finite(f.noise);
         json_t *within = isnan(f.noise) ? json_null() : json_boolean(f.ratio - 1 <= f.noise);
-        json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:b, s:{s:s, s:b}, s:f, s:o, s:o}",
-                                              "precision", t->config->key[k].precision, "batch",
-                                              t->config->key[k].batch, "fuse", fuse_str(c->fuse),
-                                              "graphs", c->graphs, "base", "fuse",
-                                              fuse_str(base->fuse), "graphs", base->graphs, "ratio",
-                                              f.ratio, "noise", known, "within_noise", within));
+        json_add(list, json_new("{s:s, s:i, s:s, s:b, s:{s:s, s:b}, s:f, s:f, s:o}", "precision",
+                                t->config->key[k].precision, "batch", t->config->key[k].batch,
+                                "fuse", fuse_str(c->fuse), "graphs", c->graphs, "base", "fuse",
+                                fuse_str(base->fuse), "graphs", base->graphs, "ratio", f.ratio,
+                                "noise", f.noise, "within_noise", within));
     }
     return list;
 }
@@ -156,7 +154,7 @@ static void throughput_how_columns(struct bench_table *t, const struct throughpu
 
 static json_t *rate_json(const void *rate, int64_t i)
 {
-    return json_real(((const double *)rate)[i]);
+    return json_finite(((const double *)rate)[i]);
 }
 
 static void throughput_columns(struct bench_table *t, const void *row)
@@ -190,25 +188,24 @@ static void throughput_columns(struct bench_table *t, const void *row)
 
 /* --- the record --- */
 
-enum status throughput_json(const struct throughput *t, json_t **record)
+json_t *throughput_json(const struct throughput *t)
 {
     const struct throughput_config *c = t->config;
     const struct bench_head head = {"throughput", THROUGHPUT_SCHEMA, train_work_device(&t->work),
                                     c->options.threads};
     struct bench_table table = {.format = BENCH_JSON, .columns = throughput_columns, .context = t};
     bench_table_rows(&table, t->row, t->plan.n_slots, sizeof *t->row);
-    json_t *more = json_pack("{s:s, s:i, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net,
-                             "image_size", c->options.image_size, "steps", c->steps, "plans",
-                             c->plans, "unit", "images/s", "rows", bench_table_take(&table),
-                             "turns", "planned", t->plan.n_turns, "taken", t->taken);
+    json_t *more = json_new("{s:s, s:i, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net,
+                            "image_size", c->options.image_size, "steps", c->steps, "plans",
+                            c->plans, "unit", "images/s", "rows", bench_table_take(&table), "turns",
+                            "planned", t->plan.n_turns, "taken", t->taken);
     if (c->peer)
-        json_object_set_new(more, "peer",
-                            *t->peer.about ? json_string(t->peer.about) : json_null());
+        json_put(more, "peer", *t->peer.about ? json_utf8(t->peer.about) : json_null());
     if (*t->peer.why)
-        json_object_set_new(more, "peer_ended", json_string(t->peer.why));
+        json_put(more, "peer_ended", json_utf8(t->peer.why));
     if (c->n_combinations > 1)
-        json_object_set_new(more, "fastest", fastest_json(t));
-    return bench_record(&head, more, record);
+        json_put(more, "fastest", fastest_json(t));
+    return bench_record(&head, more);
 }
 
 /* --- the table --- */

@@ -64,9 +64,8 @@ json_t *train_falls_json(const struct train_ladder *l)
 {
     json_t *falls = json_array();
     for (int i = 0; i < l->n_falls; i++)
-        json_array_append_new(falls,
-                              json_pack("{s:s, s:s}", "rung", train_rung_str(l->fall[i].rung),
-                                        "why", l->fall[i].why));
+        json_add(falls, json_new("{s:s, s:s}", "rung", train_rung_str(l->fall[i].rung), "why",
+                                 l->fall[i].why));
     return falls;
 }
 

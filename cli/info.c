@@ -47,8 +47,8 @@ static void add_types(struct device *dev, json_t *types)
     static const enum dtype known[] = {DTYPE_F32, DTYPE_TF32, DTYPE_BF16, DTYPE_F16};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (device_admit(dev, known[i]) == STATUS_OK)
-            json_object_set_new(types, dtype_str(known[i]),
-                                json_string(device_native(dev, known[i]) ? "native" : "emulated"));
+            json_put(types, dtype_str(known[i]),
+                     json_utf8(device_native(dev, known[i]) ? "native" : "emulated"));
 }
 
 /* Shows a device, or the reason why it cannot be used; nothing if it does not exist (STATUS_USAGE).
@@ -68,8 +68,8 @@ static enum status show_device(const struct info_config *c, json_t *devices, con
         device_close(dev);
     }
     if (st != STATUS_USAGE)
-        json_array_append_new(devices, json_pack("{s:s, s:b, s:s, s:O}", "device", spec, "usable",
-                                                 usable, "description", line, "types", types));
+        json_add(devices, json_new("{s:s, s:b, s:s, s:O}", "device", spec, "usable", usable,
+                                   "description", line, "types", types));
     if (st != STATUS_USAGE && !c->json) {
         printf("  %-8s %s%s", spec, usable ? "" : "not available: ", line);
         json_object_foreach(types, type, how)
@@ -129,19 +129,18 @@ static enum status describe_gpus(const json_t *devices, json_t **out)
 /* Prints the build as JSON; takes ownership of `devices`. */
 static enum status print_build_json(json_t *devices)
 {
-    json_t *host = NULL, *gpus = NULL;
+    json_t *gpus = NULL;
     enum status st;
-    CHECK(environment_describe(&host));
     CHECK(describe_gpus(devices, &gpus));
-    json_t *all = json_new("{s:s, s:{s:s, s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
-                           "libraries", "MPI", comm_mpi_version(), "jansson", jansson_version_str(),
-                           "zlib", zlibVersion(), "devices", devices, "gpus", gpus, "host", host);
+    json_t *all =
+        json_new("{s:s, s:{s:s, s:s, s:s}, s:O, s:O, s:o}", "compiler", AMPSCALE_COMPILER,
+                 "libraries", "MPI", comm_mpi_version(), "jansson", jansson_version_str(), "zlib",
+                 zlibVersion(), "devices", devices, "gpus", gpus, "host", environment_describe());
     environment_program(all);
     json_print(all, stdout, JSON_COMPACT);
 done:
     json_decref(devices);
     json_decref(gpus);
-    json_decref(host);
     return st;
 }
 

@@ -250,7 +250,7 @@ static enum status complete(struct record_args *a, struct record *record, int *e
         json_put(summary, "paused", json_true());
     else
         json_put(json_object_get(summary, "metrics"), metrics[METRIC_SECONDS].name,
-                 json_real(end.seconds));
+                 json_finite(end.seconds));
     st = scan(a, fd, json_object_get(summary, "metrics"));
     fd = -1;
     CHECK(st);

@@ -270,8 +270,8 @@ static enum status add_program(json_t *settings)
         crc = crc32(crc, piece, (uInt)n);
     fclose(f);
     snprintf(text, sizeof text, "%08lx", crc);
-    json_put(settings, "program version", json_string(AMPSCALE_VERSION));
-    json_put(settings, "program file", json_string(text));
+    json_put(settings, "program version", json_utf8(AMPSCALE_VERSION));
+    json_put(settings, "program file", json_utf8(text));
     return STATUS_OK;
 }
 
@@ -318,8 +318,8 @@ static json_t *rank_json(const void *of, int64_t i)
 {
     const struct world *w = of;
     int cores = host_cores_of(w, (int)i);
-    return json_pack("{s:i, s:s, s:i, s:o*}", "rank", (int)i, "host", w->info[i].host, "pid",
-                     (int)w->info[i].pid, "host_cores", cores > 0 ? json_integer(cores) : NULL);
+    return json_new("{s:i, s:s, s:i, s:o*}", "rank", (int)i, "host", w->info[i].host, "pid",
+                    (int)w->info[i].pid, "host_cores", cores > 0 ? json_integer(cores) : NULL);
 }
 
 json_t *world_json(const struct world *w)

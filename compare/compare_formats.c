@@ -342,41 +342,40 @@ static enum status write_junit(const struct compare_report *r, const char *path)
 static json_t *stats_json(const struct stats *s)
 {
     if (s->n == 0)
-        return json_pack("{s:i, s:n}", "n", 0, "median");
-    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "n", (json_int_t)s->n, "median", s->median, "min",
-                     s->min, "max", s->max, "stddev", s->stddev);
+        return json_new("{s:i, s:n}", "n", 0, "median");
+    return json_new("{s:I, s:f, s:f, s:f, s:f}", "n", (json_int_t)s->n, "median", s->median, "min",
+                    s->min, "max", s->max, "stddev", s->stddev);
 }
 
 static json_t *result_json(const void *cell, int64_t i)
 {
     const struct compare_result *r = &((const struct compare_cell *)cell)->result[i];
     const struct metric *m = &metrics[r->metric];
-    return json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:f, s:b, s:s, s:o}", "name",
+    return json_new(
+        "{s:s, s:s, s:s, s:o, s:o, s:b, s:f, s:f, s:f, s:f, s:f, s:b, s:f, s:b, s:s, s:o}", "name",
         m->name, "unit", m->unit, "better", m->more_is_better ? "higher" : "lower", "base",
         stats_json(&r->base), "new", stats_json(&r->new), "paired", r->is.paired, "ratio",
-        json_finite(r->is.ratio), "low", json_finite(r->is.low), "high", json_finite(r->is.high),
-        "p", json_finite(r->is.p), "corrected_p", json_finite(r->corrected_p), "exact", r->is.exact,
-        "threshold", r->threshold, "decides", r->decides, "verdict",
-        compare_verdict_str(r->verdict), "deciding_runs",
+        r->is.ratio, "low", r->is.low, "high", r->is.high, "p", r->is.p, "corrected_p",
+        r->corrected_p, "exact", r->is.exact, "threshold", r->threshold, "decides", r->decides,
+        "verdict", compare_verdict_str(r->verdict), "deciding_runs",
         r->deciding_runs > 0 ? json_integer(r->deciding_runs) : json_null());
 }
 
 static json_t *cell_json(const void *report, int64_t i)
 {
     const struct compare_cell *c = &((const struct compare_report *)report)->cell[i];
-    return json_pack("{s:s, s:{s:I, s:I}, s:{s:I, s:I}, s:s?, s:O, s:o}", "name", c->name, "runs",
-                     "base", (json_int_t)c->side[0].runs, "new", (json_int_t)c->side[1].runs,
-                     "disturbed", "base", (json_int_t)c->side[0].disturbed, "new",
-                     (json_int_t)c->side[1].disturbed, "missing", *c->missing ? c->missing : NULL,
-                     "differences", c->differences, "metrics",
-                     json_list(c->n_results, result_json, c));
+    return json_new("{s:s, s:{s:I, s:I}, s:{s:I, s:I}, s:s?, s:O, s:o}", "name", c->name, "runs",
+                    "base", (json_int_t)c->side[0].runs, "new", (json_int_t)c->side[1].runs,
+                    "disturbed", "base", (json_int_t)c->side[0].disturbed, "new",
+                    (json_int_t)c->side[1].disturbed, "missing", *c->missing ? c->missing : NULL,
+                    "differences", c->differences, "metrics",
+                    json_list(c->n_results, result_json, c));
 }
 
 json_t *compare_json(const struct compare_report *r)
 {
     const int *v = r->verdicts;
-    return json_pack(
+    return json_new(
         "{s:s, s:i, s:b, s:b, s:{s:I, s:I}, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
         "s:i, s:o}",
         "record", "compare", "schema", COMPARE_SCHEMA, "passed", compare_passed(r), "begins",
@@ -397,8 +396,8 @@ static json_t *benchmark_json(const struct compare_cell *c, const struct compare
              compare_verdict_str(r->verdict), r->is.ratio, r->is.p, (long long)r->base.n,
              (long long)r->new.n, (long long)c->side[0].disturbed, (long long)c->side[1].disturbed);
     json_t *name = json_sprintf("%s: %s", c->name, metrics[r->metric].name);
-    return json_pack("{s:o, s:s, s:f, s:s, s:s}", "name", name, "unit", metrics[r->metric].unit,
-                     "value", r->new.median, "range", range, "extra", extra);
+    return json_new("{s:o, s:s, s:f, s:s, s:s}", "name", name, "unit", metrics[r->metric].unit,
+                    "value", r->new.median, "range", range, "extra", extra);
 }
 
 /* Returns the new side in the customBiggerIsBetter format of github-action-benchmark: [{"name",

@@ -64,7 +64,7 @@ static json_t *path_name(const char *name, json_t *value)
         return json_incref(value);
     for (size_t n = strlen(text); n > 1 && text[n - 1] == '/'; n--)
         text[n - 1] = '\0';
-    json_t *o = json_string(last_part(text, '/'));
+    json_t *o = json_utf8(last_part(text, '/'));
     free(text);
     return o;
 }
@@ -205,7 +205,7 @@ static bool is_allowed(const char *name, const char *const *allowed, int n)
 static void list(const char *name, const json_t *base, const json_t *new, json_t *differences)
 {
     json_t *field = text_json(name);
-    json_t *d = json_pack("{s:o, s:o}", "base", shown(base), "new", shown(new));
+    json_t *d = json_new("{s:o, s:o}", "base", shown(base), "new", shown(new));
     const char *key = json_string_value(field);
     if (!json_object_get(differences, key))
         json_put(differences, key, json_incref(d));

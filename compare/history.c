@@ -167,13 +167,12 @@ static json_t *entry_json(const struct repeat *r, double added_s, bool accepted)
 {
     json_t *values = json_object();
     for (int i = 0; i < METRICS; i++)
-        json_object_set_new(values, metrics[i].name, json_measured(r->value[i]));
-    return json_pack("{s:s, s:i, s:f, s:o, s:s, s:b, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
-                     "history", "schema", SCHEMA, "added_s", added_s, "started_s",
-                     json_finite(r->started_s), "commit", r->commit, "accepted", accepted,
-                     "disturbed", r->disturbed, "end", "by", r->end.by, "steps",
-                     (json_int_t)r->end.steps, "epochs", (json_int_t)r->end.epochs, "fingerprint",
-                     r->fingerprint, "metrics", values);
+        json_put(values, metrics[i].name, json_measured(r->value[i]));
+    return json_new("{s:s, s:i, s:f, s:f, s:s, s:b, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
+                    "history", "schema", SCHEMA, "added_s", added_s, "started_s", r->started_s,
+                    "commit", r->commit, "accepted", accepted, "disturbed", r->disturbed, "end",
+                    "by", r->end.by, "steps", (json_int_t)r->end.steps, "epochs",
+                    (json_int_t)r->end.epochs, "fingerprint", r->fingerprint, "metrics", values);
 }
 
 /* Whether the history has this run already. */

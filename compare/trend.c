@@ -208,8 +208,8 @@ void trend_print(const struct trend *t, FILE *out)
 static json_t *point_json(const void *series, int64_t i)
 {
     const struct trend_point *p = &((const struct trend_series *)series)->point[i];
-    return json_pack("{s:f, s:s, s:o, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
-                     json_measured(p->value), "runs", (json_int_t)p->runs, "accepted", p->accepted);
+    return json_new("{s:f, s:s, s:o, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
+                    json_measured(p->value), "runs", (json_int_t)p->runs, "accepted", p->accepted);
 }
 
 static json_t *step_json(const void *series, int64_t i)
@@ -217,24 +217,23 @@ static json_t *step_json(const void *series, int64_t i)
     const struct trend_series *s = series;
     const struct trend_step *t = &s->step[i];
     const struct trend_point *p = &s->point[t->at];
-    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:o, s:b, s:b}", "point", (json_int_t)t->at,
-                     "time_s", p->time_s, "commit", p->commit, "ratio", json_measured(t->ratio),
-                     "low", json_measured(t->low), "high", json_measured(t->high), "p",
-                     json_measured(t->p), "worse", trend_worse(s, t), "taken_back", t->taken_back);
+    return json_new("{s:I, s:f, s:s, s:o, s:o, s:o, s:o, s:b, s:b}", "point", (json_int_t)t->at,
+                    "time_s", p->time_s, "commit", p->commit, "ratio", json_measured(t->ratio),
+                    "low", json_measured(t->low), "high", json_measured(t->high), "p",
+                    json_measured(t->p), "worse", trend_worse(s, t), "taken_back", t->taken_back);
 }
 
 static json_t *series_json(const void *trend, int64_t i)
 {
     const struct trend_series *s = &((const struct trend *)trend)->series[i];
     const struct metric *m = &metrics[s->metric];
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name, "metric", m->name, "unit",
-                     m->unit, "better", m->more_is_better ? "higher" : "lower", "points",
-                     json_list(s->n, point_json, s), "steps", json_list(s->n_steps, step_json, s));
+    return json_new("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name, "metric", m->name, "unit",
+                    m->unit, "better", m->more_is_better ? "higher" : "lower", "points",
+                    json_list(s->n, point_json, s), "steps", json_list(s->n_steps, step_json, s));
 }
 
 json_t *trend_json(const struct trend *t)
 {
-    return json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA,
-                     "alpha", t->alpha, "threshold", t->threshold, "series",
-                     json_list(t->n, series_json, t));
+    return json_new("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA, "alpha",
+                    t->alpha, "threshold", t->threshold, "series", json_list(t->n, series_json, t));
 }

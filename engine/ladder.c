@@ -115,7 +115,7 @@ static json_t *falls_json(const struct ladder *l)
     for (int i = 0; i < l->n_falls; i++) {
         char rung[RUNG_NAME_MAX];
         ladder_rung_name(l, l->fall[i].rung, rung);
-        json_add(falls, json_pack("{s:s, s:o}", "rung", rung, "why", text_json(l->fall[i].why)));
+        json_add(falls, json_new("{s:s, s:s}", "rung", rung, "why", l->fall[i].why));
     }
     return falls;
 }

@@ -165,7 +165,7 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     if (ms > (double)log->last_ms && ms < TIME_MAX_MS)
         log->last_ms = (int64_t)ms;
     json_t *metadata =
-        json_pack("{s:s, s:I}", "file", log->record, "lineno", (json_int_t)log->number);
+        json_new("{s:s, s:I}", "file", log->record, "lineno", (json_int_t)log->number);
     if (more)
         json_object_update(metadata, more);
     json_decref(more);
@@ -205,7 +205,7 @@ static void put_optimizer(struct log *log, const struct run *run)
         {"momentum", json_finite(o.momentum)},
         {"weight_decay", json_finite(o.weight_decay)},
     };
-    put_value(log, "opt_name", json_string(o.name));
+    put_value(log, "opt_name", json_utf8(o.name));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s_opt_%s", o.name, rows[i].key);
@@ -238,7 +238,7 @@ static void put_setting(struct log *log, const struct run *run)
 static void put_of_epoch(struct log *log, enum event event, double elapsed, const char *key,
                          json_t *value, const struct epoch_record *e)
 {
-    put(log, event, elapsed, key, value, json_pack("{s:I}", "epoch_num", (json_int_t)e->epoch + 1));
+    put(log, event, elapsed, key, value, json_new("{s:I}", "epoch_num", (json_int_t)e->epoch + 1));
 }
 
 static void put_epoch(struct log *log, const struct epoch_record *e)
@@ -249,7 +249,7 @@ static void put_epoch(struct log *log, const struct epoch_record *e)
     if (e->val_images == 0 || !isfinite(e->val_top1))
         return;
     put_of_epoch(log, START, eval_start, "eval_start", NULL, e);
-    put_of_epoch(log, POINT, eval_stop, "eval_accuracy", json_real(e->val_top1 / 100), e);
+    put_of_epoch(log, POINT, eval_stop, "eval_accuracy", json_finite(e->val_top1 / 100), e);
     put_of_epoch(log, STOP, eval_stop, "eval_stop", NULL, e);
 }
 
@@ -270,10 +270,9 @@ static void put_log(struct log *log, const struct run *run, bool closed)
     log->record = "run.json";
     put_value(log, "submission_benchmark", json_string("resnet"));
     put_value(log, "submission_org", json_string("none"));
-    put_value(log, "submission_division", json_string(closed ? "closed" : "open"));
+    put_value(log, "submission_division", json_utf8(closed ? "closed" : "open"));
     put_value(log, "submission_status", json_string("research"));
-    put_value(log, "submission_platform",
-              json_string(json_text_or(run->info, "device", "unknown")));
+    put_value(log, "submission_platform", json_utf8(json_text_or(run->info, "device", "unknown")));
     put_value(log, "cache_clear", json_false());
     put(log, START, 0, "init_start", NULL, NULL);
     put_setting(log, run);
@@ -285,7 +284,7 @@ static void put_log(struct log *log, const struct run *run, bool closed)
         put_epoch(log, &run->epoch[i]);
     }
     put(log, STOP, run->elapsed, "run_stop", NULL,
-        json_pack("{s:s}", "status", reached_target(run, closed) ? "success" : "aborted"));
+        json_new("{s:s}", "status", reached_target(run, closed) ? "success" : "aborted"));
 }
 
 /* Writes the head of the log: what the log is, and the rules that the run does not meet. */

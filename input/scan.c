@@ -169,7 +169,7 @@ static const char *const splits[2] = {"train", "val"};
 static enum status note(struct findings *f, enum status st)
 {
     if (st == STATUS_DATA)
-        json_add(f->problems, json_string(status_message()));
+        json_add(f->problems, json_utf8(status_message()));
     return st == STATUS_DATA ? STATUS_OK : st;
 }
 
@@ -261,23 +261,8 @@ static void print_text(const struct findings *f, FILE *out)
 
 static json_t *range_json(struct scan_range r)
 {
-    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)r.min, "median", (json_int_t)r.median,
-                     "max", (json_int_t)r.max);
-}
-
-/* Returns a file name as JSON. If the name is not valid UTF-8, replaces its bytes that are not
- * ASCII. */
-static json_t *path_json(const char *path)
-{
-    json_t *text = json_string(path);
-    if (text)
-        return text;
-    char ascii[4096];
-    snprintf(ascii, sizeof ascii, "%s", path);
-    for (char *p = ascii; *p; p++)
-        if ((unsigned char)*p >= 128)
-            *p = '?';
-    return json_string(ascii);
+    return json_new("{s:I, s:I, s:I}", "min", (json_int_t)r.min, "median", (json_int_t)r.median,
+                    "max", (json_int_t)r.max);
 }
 
 static json_t *split_json(const struct dataset *d, const struct scan_report *r)
@@ -292,14 +277,14 @@ static json_t *split_json(const struct dataset *d, const struct scan_report *r)
     for (int k = 0; k < IMAGE_FORMATS; k++)
         json_put(formats, image_format_str((enum image_format)k), json_integer(r->format[k]));
     for (int64_t i = 0; i < r->n_bad; i++)
-        json_add(bad, json_pack("{s:o, s:o}", "path", path_json(dataset_path(d, r->bad[i].sample)),
-                                "reason", path_json(r->bad[i].reason)));
+        json_add(bad, json_new("{s:s, s:s}", "path", dataset_path(d, r->bad[i].sample), "reason",
+                               r->bad[i].reason));
     return o;
 }
 
 static void print_json(const char *dir, const struct findings *f, FILE *out)
 {
-    json_t *root = json_new("{s:o, s:b, s:O}", "dir", path_json(dir), "ok", (int)all_well(f),
+    json_t *root = json_new("{s:o, s:b, s:O}", "dir", json_utf8(dir), "ok", (int)all_well(f),
                             "problems", f->problems);
     for (int s = 0; s < 2; s++)
         if (f->report[s])

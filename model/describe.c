@@ -38,10 +38,10 @@ static void layers_print_json(const struct graph *g, FILE *out)
     for (int i = 0; i < g->n_nodes; i++) {
         const struct node *n = &g->node[i];
         json_add(layers,
-                 json_pack("{s:s, s:s, s:[I, I, I], s:I, s:I}", "name", n->name, "kind",
-                           node_kind_str(n->kind), "output", (json_int_t)n->c, (json_int_t)n->h,
-                           (json_int_t)n->w, "parameters", (json_int_t)node_params(g, i),
-                           "flops_forward", (json_int_t)node_flops_forward(g, i)));
+                 json_new("{s:s, s:s, s:[I, I, I], s:I, s:I}", "name", n->name, "kind",
+                          node_kind_str(n->kind), "output", (json_int_t)n->c, (json_int_t)n->h,
+                          (json_int_t)n->w, "parameters", (json_int_t)node_params(g, i),
+                          "flops_forward", (json_int_t)node_flops_forward(g, i)));
     }
     json_t *o =
         json_new("{s:s, s:i, s:i, s:I, s:I, s:o}", "arch", g->arch, "image_size", g->image_size,
@@ -102,21 +102,21 @@ static void policy_print(const struct policy *p, const struct graph *g, FILE *ou
 
 static json_t *param_types_json(struct param_types t)
 {
-    return json_pack("{s:s, s:s, s:s}", "kept", dtype_str(t.master), "read", dtype_str(t.copy),
-                     "gradient", dtype_str(t.gradient));
+    return json_new("{s:s, s:s, s:s}", "kept", dtype_str(t.master), "read", dtype_str(t.copy),
+                    "gradient", dtype_str(t.gradient));
 }
 
 static void node_policy_json(const struct policy *p, const struct graph *g, const struct node *n,
                              json_t *o)
 {
     if (n->kind != NODE_INPUT)
-        json_put(o, "computes", json_string(computes_in(p, n->kind)));
+        json_put(o, "computes", json_utf8(computes_in(p, n->kind)));
     if (n->weight >= 0)
         json_put(o, "weight", param_types_json(policy_param(p, g->param[n->weight].kind)));
     if (n->bias >= 0)
         json_put(o, "bias", param_types_json(policy_param(p, g->param[n->bias].kind)));
     if (n->mean >= 0)
-        json_put(o, "running_statistics", json_string(dtype_str(p->batchnorm)));
+        json_put(o, "running_statistics", json_utf8(dtype_str(p->batchnorm)));
 }
 
 static void policy_print_json(const struct policy *p, const struct graph *g, FILE *out)
@@ -158,8 +158,8 @@ void describe_networks(int classes, int image_size, bool json, FILE *out)
         graph_free(g);
         if (!json)
             fprintf(out, "%-18s %12" PRId64 " %10.3f\n", arch, params, (double)flops / 1e9);
-        json_add(rows, json_pack("{s:s, s:I, s:I}", "arch", arch, "parameters", (json_int_t)params,
-                                 "flops_forward", (json_int_t)flops));
+        json_add(rows, json_new("{s:s, s:I, s:I}", "arch", arch, "parameters", (json_int_t)params,
+                                "flops_forward", (json_int_t)flops));
     }
     if (json)
         json_print(json_incref(rows), out, JSON_COMPACT);

@@ -90,7 +90,7 @@ void prediction_print(const struct prediction *p, FILE *out)
 
 static json_t *link_json(const struct link *l)
 {
-    return json_pack("{s:f, s:f}", "latency_s", l->latency_s, "bytes_per_s", l->bytes_per_s);
+    return json_new("{s:f, s:f}", "latency_s", l->latency_s, "bytes_per_s", l->bytes_per_s);
 }
 
 static json_t *system_json(const struct prediction *p)
@@ -100,7 +100,7 @@ static json_t *system_json(const struct prediction *p)
     prediction_parameters(p, ORIGIN_KNOWN, known);
     prediction_parameters(p, ORIGIN_FITTED, fitted);
     prediction_parameters(p, ORIGIN_ASSUMED, assumed);
-    return json_pack(
+    return json_new(
         "{s:f, s:f, s:s, s:I, s:o, s:o, s:f, s:i, s:f, s:f, s:i, s:s, s:s, s:s}", "image_s",
         s->image_s, "sigma", s->sigma, "algorithm", algorithms[s->net.algorithm], "ranks_per_node",
         (json_int_t)s->net.ranks_per_node, "intra", link_json(&s->net.intra), "inter",
@@ -113,13 +113,13 @@ static json_t *forecast_json(const void *prediction, int64_t i)
 {
     const struct prediction_row *row = &((const struct prediction *)prediction)->forecast[i];
     const struct forecast *f = &row->step;
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}",
-                     "ranks", (json_int_t)f->ranks, "batch", (json_int_t)f->batch, "images_per_s",
-                     f->images_per_s, "low", row->low, "high", row->high, "efficiency",
-                     row->efficiency, "step_s", f->step_s, "step_p5_s", f->step_p5_s, "step_p95_s",
-                     f->step_p95_s, "compute_s", f->compute_s, "straggler_s", f->straggler_s,
-                     "exposed_s", f->exposed_s, "input_s", f->input_s, "comm_busy_s", f->busy_s,
-                     "limit", limits[f->limit]);
+    return json_new("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}",
+                    "ranks", (json_int_t)f->ranks, "batch", (json_int_t)f->batch, "images_per_s",
+                    f->images_per_s, "low", row->low, "high", row->high, "efficiency",
+                    row->efficiency, "step_s", f->step_s, "step_p5_s", f->step_p5_s, "step_p95_s",
+                    f->step_p95_s, "compute_s", f->compute_s, "straggler_s", f->straggler_s,
+                    "exposed_s", f->exposed_s, "input_s", f->input_s, "comm_busy_s", f->busy_s,
+                    "limit", limits[f->limit]);
 }
 
 static json_t *measured_json(const void *prediction, int64_t i)
@@ -127,18 +127,18 @@ static json_t *measured_json(const void *prediction, int64_t i)
     const struct prediction *p = prediction;
     const struct measured *m = &p->source->point[i];
     const struct prediction_point *at = &p->point[i];
-    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b}", "ranks",
-                     (json_int_t)m->ranks, "batch", (json_int_t)m->batch, "images_per_s",
-                     m->images_per_s, "efficiency", at->efficiency, "forecast",
-                     at->forecast.step.images_per_s, "low", at->forecast.low, "high",
-                     at->forecast.high, "error", at->error, "held_out", at->held_out, "outside",
-                     at->outside, "predicted", p->source->predicted);
+    return json_new("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b}", "ranks",
+                    (json_int_t)m->ranks, "batch", (json_int_t)m->batch, "images_per_s",
+                    m->images_per_s, "efficiency", at->efficiency, "forecast",
+                    at->forecast.step.images_per_s, "low", at->forecast.low, "high",
+                    at->forecast.high, "error", at->error, "held_out", at->held_out, "outside",
+                    at->outside, "predicted", p->source->predicted);
 }
 
 json_t *prediction_json(const struct prediction *p)
 {
-    return json_pack("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", PREDICTION_SCHEMA, "record",
-                     "predict", "label", p->source->label, "system", system_json(p), "forecast",
-                     json_list(p->n, forecast_json, p), "measured",
-                     json_list(p->source->n, measured_json, p));
+    return json_new("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", PREDICTION_SCHEMA, "record",
+                    "predict", "label", p->source->label, "system", system_json(p), "forecast",
+                    json_list(p->n, forecast_json, p), "measured",
+                    json_list(p->source->n, measured_json, p));
 }

@@ -177,7 +177,7 @@ static void cell_put(json_t *into, const struct analysis_cell *c)
     if (c->emulated)
         json_put(into, "emulated", json_true());
     conditions_put(into, "noise", &c->conditions);
-    json_put(into, "scaling", json_string(analysis_scaling_str(c->scaling)));
+    json_put(into, "scaling", json_utf8(analysis_scaling_str(c->scaling)));
     json_t *split = member_new(into, "split", json_object());
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         json_put(split, part_names[p], json_finite(c->split[p]));

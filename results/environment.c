@@ -64,11 +64,6 @@ double environment_time(char out[ENVIRONMENT_TIME_MAX])
     return now_s;
 }
 
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    json_put(object, key, text_json(text));
-}
-
 /* Returns the number of groups of CPUs (sockets or cores). Counts the CPUs that are the first in
  * their group's list. Returns 0 if the system has no such lists. */
 static int count_groups(const char *list_name)
@@ -96,15 +91,14 @@ static void fill_cpu(json_t *cpu)
     char line[256];
     double quota = host_quota("");
     host_cpu_name(line, sizeof line);
-    put_text(cpu, "model", line);
+    json_put(cpu, "model", text_json(line));
     put_count(cpu, "sockets", count_groups("core_siblings_list"));
     put_count(cpu, "cores", count_groups("thread_siblings_list"));
     put_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN));
     put_count(cpu, "usable", host_affinity());
-    if (isfinite(quota))
-        json_put(cpu, "quota", json_real(quota));
+    json_put_known(cpu, "quota", quota);
     if (file_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
-        put_text(cpu, "governor", line);
+        json_put(cpu, "governor", text_json(line));
 }
 
 /* Adds the name of the distribution, from PRETTY_NAME="..." of os-release. */
@@ -115,7 +109,7 @@ static void put_os(json_t *host)
         return;
     char *name = line + (line[0] == '"');
     name[strcspn(name, "\"")] = '\0';
-    put_text(host, "os", name);
+    json_put(host, "os", text_json(name));
 }
 
 static void fill_variables(json_t *variables)
@@ -125,10 +119,9 @@ static void fill_variables(json_t *variables)
         size_t len = strcspn(*v, "=");
         if (len >= sizeof name || (*v)[len] != '=')
             continue;
-        memcpy(name, *v, len);
-        name[len] = '\0';
+        text_clean(name, len + 1, *v);
         if (environment_allowed(name))
-            put_text(variables, name, *v + len + 1);
+            json_put(variables, name, text_json(*v + len + 1));
     }
 }
 
@@ -139,10 +132,10 @@ const char *environment_version(void)
 
 void environment_program(json_t *object)
 {
-    put_text(object, "version", BUILD_VERSION);
-    put_text(object, "build", AMPSCALE_BUILD_TYPE);
+    json_put(object, "version", text_json(BUILD_VERSION));
+    json_put(object, "build", text_json(AMPSCALE_BUILD_TYPE));
     if (BUILD_COMMIT[0])
-        put_text(object, "commit", BUILD_COMMIT);
+        json_put(object, "commit", text_json(BUILD_COMMIT));
 }
 
 /* Whether members that both have differ: a run of one process has no MPI among its libraries. */
@@ -197,10 +190,7 @@ enum status environment_joins(const json_t *record, const json_t *other, bool ex
 
 enum status environment_joins_own(const json_t *record, bool here, bool exact)
 {
-    json_t *host = NULL;
-    if (here)
-        TRY(environment_describe(&host));
-    json_t *own = json_new("{s:o*}", "host", host);
+    json_t *own = json_new("{s:o*}", "host", here ? environment_describe() : NULL);
     environment_program(own);
     enum status st = environment_joins(record, own, exact);
     json_decref(own);
@@ -219,21 +209,19 @@ void environment_gpus(const char *field, char *out, size_t size)
     globfree(&found);
 }
 
-enum status environment_describe(json_t **out)
+json_t *environment_describe(void)
 {
-    struct utsname u;
-    *out = NULL;
-    if (uname(&u) != 0)
-        return status_fail(STATUS_IO, "cannot describe this machine: %s", strerror(errno));
-    *out = json_object();
-    put_text(*out, "hostname", u.nodename);
-    put_text(*out, "kernel", u.release);
-    put_text(*out, "machine", u.machine);
-    put_os(*out);
-    json_put(*out, "cpu", json_object());
-    fill_cpu(json_object_get(*out, "cpu"));
-    put_count(*out, "memory_bytes", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
-    json_put(*out, "environment", json_object());
-    fill_variables(json_object_get(*out, "environment"));
-    return STATUS_OK;
+    struct utsname u = {0};
+    (void)uname(&u);
+    json_t *out = json_object();
+    json_put(out, "hostname", text_json(u.nodename));
+    json_put(out, "kernel", text_json(u.release));
+    json_put(out, "machine", text_json(u.machine));
+    put_os(out);
+    json_put(out, "cpu", json_object());
+    fill_cpu(json_object_get(out, "cpu"));
+    put_count(out, "memory_bytes", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+    json_put(out, "environment", json_object());
+    fill_variables(json_object_get(out, "environment"));
+    return out;
 }

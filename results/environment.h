@@ -9,14 +9,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Sets *out to a new object, which the caller owns:
+/* A new object, which the caller owns:
  *   {"hostname", "os", "kernel", "machine",
  *    "cpu": {"model", "sockets", "cores", "threads", "usable", "quota", "governor"},
  *    "memory_bytes", "environment": {name: value}}
  * `sockets`, `cores` and `threads` are the numbers of online sockets, cores and hardware threads of
  * the machine. `usable` is the number of hardware threads on which this process may run, and
  * `quota` the number of CPUs that its control group may use. */
-MUST_CHECK enum status environment_describe(json_t **out);
+json_t *environment_describe(void);
 
 /* Returns the version of this build: "0.1.0" for a release or a tarball, "0.1.0-dev+g1a2b3c4d5e6f"
  * between releases; see results/version.cmake. */

@@ -81,22 +81,16 @@ bool noise_judge(const struct noise *n, char text[NOISE_TEXT_MAX])
     return add_signs(&n->host, text) || far;
 }
 
-static void put_known(json_t *into, const char *key, double value)
-{
-    if (isfinite(value))
-        json_put(into, key, json_real(value));
-}
-
 static void put_host(json_t *o, const struct host_noise *h)
 {
-    put_known(o, "seconds", h->seconds);
-    put_known(o, "processors", h->processors);
-    put_known(o, "steal", h->steal);
-    put_known(o, "others", h->others);
-    put_known(o, "throttled", h->throttled);
-    put_known(o, "load_start", h->load_start);
-    put_known(o, "load_end", h->load_end);
-    put_known(o, "preempted_per_s", h->preempted_per_s);
+    json_put_known(o, "seconds", h->seconds);
+    json_put_known(o, "processors", h->processors);
+    json_put_known(o, "steal", h->steal);
+    json_put_known(o, "others", h->others);
+    json_put_known(o, "throttled", h->throttled);
+    json_put_known(o, "load_start", h->load_start);
+    json_put_known(o, "load_end", h->load_end);
+    json_put_known(o, "preempted_per_s", h->preempted_per_s);
 }
 
 json_t *noise_json(const struct noise *n)
@@ -104,7 +98,7 @@ json_t *noise_json(const struct noise *n)
     char text[NOISE_TEXT_MAX];
     bool disturbed = noise_judge(n, text);
     json_t *o = json_new("{s:b, s:s}", "disturbed", disturbed, "reason", text);
-    put_known(o, "far_steps", n->far_share);
+    json_put_known(o, "far_steps", n->far_share);
     put_host(o, &n->host);
     return o;
 }

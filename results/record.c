@@ -57,19 +57,18 @@ static double record_elapsed(const struct record *r)
 static enum status info_json(const struct run_info *info, json_t **out)
 {
     char now[ENVIRONMENT_TIME_MAX];
-    json_t *host;
     if (!json_is_object(info->config))
         return status_fail(STATUS_INVALID, "the configuration of a run is not an object");
     if (info->ranks && !schema_is_rank_list(info->ranks))
         return status_fail(STATUS_INVALID, "the ranks of a run are not a list");
     double now_s = environment_time(now);
-    TRY(environment_describe(&host));
+    json_t *host = environment_describe();
     if (info->hardware)
         json_object_update(host, (json_t *)info->hardware);
     json_t *run = json_new("{s:i}", "schema", RUN_SCHEMA);
     environment_program(run);
-    json_put(run, "started", json_string(now));
-    json_put(run, "started_s", json_real(now_s));
+    json_put(run, "started", json_utf8(now));
+    json_put(run, "started_s", json_finite(now_s));
     json_put(run, "argv", json_array());
     for (int i = 0; i < info->argc; i++)
         json_add(json_object_get(run, "argv"), text_json(info->argv[i]));
@@ -198,7 +197,7 @@ static enum status resume_event(struct record *r, const struct run_info *info, i
     json_put(event, "event", json_string("resume"));
     json_put(event, "step", json_integer(step));
     json_put(event, "epoch", json_integer(epoch));
-    json_put(event, "elapsed", json_real(r->elapsed_before));
+    json_put(event, "elapsed", json_finite(r->elapsed_before));
     CHECK(journal_write_json(&r->steps, json_incref(event), JSON_COMPACT));
     int size = snprintf(line, sizeof line,
                         "{\"event\":\"resume\",\"step\":%" PRId64 ",\"epoch\":%" PRId64 "}\n", step,
@@ -395,8 +394,8 @@ enum status record_finish(struct record *r, const json_t *summary)
                                                  * its parameter is not const */
     enum status st;
     json_put(out, "schema", json_integer(RUN_SCHEMA));
-    json_put(out, "finished", json_string(now));
-    json_put(out, "elapsed", json_real(record_elapsed(r)));
+    json_put(out, "finished", json_utf8(now));
+    json_put(out, "elapsed", json_finite(record_elapsed(r)));
     CHECK(json_write(json_incref(out), JSON_INDENT(2) | JSON_REAL_PRECISION(9), "%s/summary.json",
                      r->dir));
     st = outcome_write(r->dir, r->attempt, STATUS_OK, json_text_at(out, "ended_by"));

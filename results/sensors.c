@@ -178,7 +178,7 @@ static enum status add_sensor(const struct run *run, int64_t device, const struc
     double rise = fmax(0, x[n - 1] - x[0]);
     TRY(stats_of(x, n, &t));
     double v = s->digest == DIGEST_MEDIAN ? t.median : s->digest == DIGEST_MAX ? t.max : rise;
-    json_put(into, s->name, json_real(v));
+    json_put(into, s->name, json_finite(v));
     return STATUS_OK;
 }
 
@@ -199,7 +199,7 @@ static void add_throttled(const struct run *run, int64_t device, json_t *into)
     for (int k = 0; k < N_THROTTLE; k++)
         if (count[k])
             json_put(json_object_get(into, "throttled"), throttle_name[k],
-                     json_real((double)count[k] / (double)known));
+                     json_finite((double)count[k] / (double)known));
 }
 
 static enum status add_device(const struct run *run, int64_t device, double *x, json_t *list)
@@ -241,9 +241,9 @@ enum status sensors_add(const struct run *run, json_t *into)
     json_put(into, "telemetry", json_incref(list));
     if (isfinite(e.joules_per_image))
         json_put(into, "energy",
-                 json_pack("{s:f, s:o, s:f, s:f}", "joules_per_image", e.joules_per_image,
-                           "images_per_joule", json_finite(1 / e.joules_per_image), "joules",
-                           e.joules, "images", e.images));
+                 json_new("{s:f, s:f, s:f, s:f}", "joules_per_image", e.joules_per_image,
+                          "images_per_joule", 1 / e.joules_per_image, "joules", e.joules, "images",
+                          e.images));
 done:
     json_decref(list);
     return st;

@@ -26,8 +26,8 @@ static enum status images_per_s(const struct sample *s, json_t *into)
         s->x[i] = s->step[i].total_s > 0 ? (double)s->step[i].images / s->step[i].total_s : 0;
     TRY(stats_of(s->x, s->n, &t));
     json_put(into, "images_per_s",
-             json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5, "p95",
-                       t.p95, "max", t.max, "mad", t.mad, "steps", (json_int_t)s->n));
+             json_new("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5, "p95",
+                      t.p95, "max", t.max, "mad", t.mad, "steps", (json_int_t)s->n));
     return STATUS_OK;
 }
 
@@ -43,7 +43,7 @@ static enum status comm_hidden(const struct sample *s, json_t *into)
     if (n == 0)
         return STATUS_OK;
     TRY(stats_of(s->x, n, &t));
-    json_put(into, "comm_hidden", json_real(t.median));
+    json_put(into, "comm_hidden", json_finite(t.median));
     return STATUS_OK;
 }
 
@@ -69,7 +69,7 @@ static enum status step_parts(const struct sample *s, json_t *into)
         for (int64_t i = 0; i < s->n; i++)
             s->x[i] = *(const double *)((const char *)&s->step[i] + part[k].offset);
         TRY(stats_of(s->x, s->n, &t));
-        json_put(parts, part[k].name, json_real(t.median));
+        json_put(parts, part[k].name, json_finite(t.median));
     }
     return comm_hidden(s, parts);
 }
@@ -81,12 +81,12 @@ static enum status slowest_rank(const struct run *run, json_t *into)
     if (r.n > 0) {
         const struct rank_step *slowest = &r.rank[r.slowest];
         json_put(into, "ranks",
-                 json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:f, s:f, s:s, s:f, s:o}", "count",
-                           (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
-                           text_json(slowest->host), "behind", json_finite(r.behind), "noise",
-                           json_finite(r.noise), "slow", r.slow, "own_s", slowest->own_s,
-                           "median_own_s", r.median_own_s, "part", rank_part_str(r.part), "part_s",
-                           r.part_s, "images_per_s", json_finite(slowest->images_per_s)));
+                 json_new("{s:I, s:I, s:o, s:f, s:f, s:b, s:f, s:f, s:s, s:f, s:f}", "count",
+                          (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
+                          text_json(slowest->host), "behind", r.behind, "noise", r.noise, "slow",
+                          r.slow, "own_s", slowest->own_s, "median_own_s", r.median_own_s, "part",
+                          rank_part_str(r.part), "part_s", r.part_s, "images_per_s",
+                          slowest->images_per_s));
     }
     ranks_free(&r);
     return STATUS_OK;
@@ -96,7 +96,7 @@ static enum status slowest_rank(const struct run *run, json_t *into)
 static void put_rate(json_t *into, const char *key, double total, double seconds)
 {
     if (isfinite(total / seconds))
-        json_put(into, key, json_real(total / seconds));
+        json_put(into, key, json_finite(total / seconds));
 }
 
 /* Adds the rates at which storage was read, over the epochs in which all three rates are known. */
@@ -126,9 +126,9 @@ static void time_to_accuracy(const struct run *run, json_t *into)
     if (!(target > 0))
         return;
     json_put(into, "time_to_accuracy",
-             json_pack("{s:f, s:o, s:o}", "top1", target, "epoch",
-                       e ? json_integer(e->epoch) : json_null(), "seconds",
-                       e ? json_finite(e->elapsed) : json_null()));
+             json_new("{s:f, s:o, s:o}", "top1", target, "epoch",
+                      e ? json_integer(e->epoch) : json_null(), "seconds",
+                      e ? json_finite(e->elapsed) : json_null()));
 }
 
 static void rates(const struct run *run, json_t *into)
@@ -146,20 +146,19 @@ static void rates(const struct run *run, json_t *into)
     if (!(files > 0 && seconds > 0))
         return;
     json_put(into, "io",
-             json_pack("{s:o, s:o, s:o}", "bytes_per_s", json_finite(bytes / seconds),
-                       "files_per_s", json_finite(files / seconds), "decode_ms",
-                       json_finite(decode / files * 1e3)));
+             json_new("{s:f, s:f, s:f}", "bytes_per_s", bytes / seconds, "files_per_s",
+                      files / seconds, "decode_ms", decode / files * 1e3));
     storage(run, json_object_get(into, "io"));
 }
 
 static json_t *epoch_json(const struct epoch_record *e)
 {
     bool has = e->val_images > 0;
-    return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "epoch", (json_int_t)e->epoch, "train_loss",
-        json_finite(e->train_loss), "train_top1", json_finite(e->train_top1), "train_top5",
-        json_finite(e->train_top5), "val_loss", has ? json_finite(e->val_loss) : NULL, "val_top1",
-        has ? json_finite(e->val_top1) : NULL, "val_top5", has ? json_finite(e->val_top5) : NULL);
+    return json_new("{s:I, s:f, s:f, s:f, s:o*, s:o*, s:o*}", "epoch", (json_int_t)e->epoch,
+                    "train_loss", e->train_loss, "train_top1", e->train_top1, "train_top5",
+                    e->train_top5, "val_loss", has ? json_finite(e->val_loss) : NULL, "val_top1",
+                    has ? json_finite(e->val_top1) : NULL, "val_top5",
+                    has ? json_finite(e->val_top5) : NULL);
 }
 
 static void epochs(const struct run *run, json_t *into)

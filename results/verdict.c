@@ -2,6 +2,7 @@
 #include "results/verdict.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/xml.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ json_t *verdict_counts_json(const int count[VERDICTS])
 {
     json_t *o = json_object();
     for (int v = 0; v < VERDICTS; v++)
-        json_object_set_new(o, verdict_str((enum verdict)v), json_integer(count[v]));
+        json_put(o, verdict_str((enum verdict)v), json_integer(count[v]));
     return o;
 }
 

@@ -62,7 +62,7 @@ static enum status compare_objects(const struct run *run, const char *name, cons
 static enum status check(const struct run *run, const json_t *config, const json_t *libraries,
                          const char *device)
 {
-    json_t *own = json_string(device);
+    json_t *own = json_utf8(device);
     const json_t *recorded = json_object_get(run->info, "device");
     enum status st = STATUS_OK;
     if (json_object_get(json_object_get(run->info, "config"), "inject"))

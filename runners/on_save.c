@@ -183,8 +183,8 @@ int64_t on_save_failures(const struct on_save *o)
 
 json_t *on_save_json(const struct on_save *o)
 {
-    return json_pack("{s:I, s:o}", "failures", (json_int_t)o->failures, "message",
-                     o->failures ? text_json(o->message) : json_null());
+    return json_new("{s:I, s:o}", "failures", (json_int_t)o->failures, "message",
+                    o->failures ? text_json(o->message) : json_null());
 }
 
 /* Asks the helper to end, which first ends its command, by SIGKILL after twice its grace, and all

@@ -39,10 +39,10 @@ static void name_devices(const struct world *w, const struct device_list *device
     json_array_foreach(list, i, o)
     {
         int64_t device = json_integer_value(json_object_get(o, "device"));
-        json_object_set_new(o, "rank", json_integer(w->rank));
-        json_object_set_new(o, "host", json_string(w->info[w->rank].host));
+        json_put(o, "rank", json_integer(w->rank));
+        json_put(o, "host", json_utf8(w->info[w->rank].host));
         if (device < devices->n)
-            json_object_set_new(o, "index", json_integer(devices->index[device]));
+            json_put(o, "index", json_integer(devices->index[device]));
     }
 }
 

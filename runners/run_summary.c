@@ -130,8 +130,8 @@ static json_t *summary_scaler(const struct session *s, const struct run *run)
     for (int64_t i = 1; i < run->n_steps; i++)
         growths += run->step[i].loss_scale > run->step[i - 1].loss_scale;
     growths += run->n_steps > 0 && s->state.scaler.scale > run->step[run->n_steps - 1].loss_scale;
-    return json_pack("{s:f, s:I, s:I}", "scale", s->state.scaler.scale, "growths", growths,
-                     "skipped", (json_int_t)s->state.scaler.skipped);
+    return json_new("{s:f, s:I, s:I}", "scale", s->state.scaler.scale, "growths", growths,
+                    "skipped", (json_int_t)s->state.scaler.skipped);
 }
 
 /* Prints the straggler of `run` and the part of a step in which it is slow, or that there is no
@@ -177,7 +177,7 @@ static enum status summary_new(struct session *s, json_t **out)
         return STATUS_OK;
     TRY(engine_state_bits(s->engine, &bits));
     snprintf(state, sizeof state, "%016" PRIx64, bits);
-    json_put(*out, "state_bits", json_string(state));
+    json_put(*out, "state_bits", json_utf8(state));
     return STATUS_OK;
 }
 
@@ -208,8 +208,8 @@ static void add_storage(const struct session *s, json_t *io)
     if (json_object_get(io, "storage_bytes_per_s") || !(r->seconds > 0) ||
         !isfinite(r->storage.process + r->storage.device))
         return;
-    json_put(io, "storage_bytes_per_s", json_real(r->storage.process / r->seconds));
-    json_put(io, "device_bytes_per_s", json_real(r->storage.device / r->seconds));
+    json_put(io, "storage_bytes_per_s", json_finite(r->storage.process / r->seconds));
+    json_put(io, "device_bytes_per_s", json_finite(r->storage.device / r->seconds));
     json_put(io, "cached_percent",
              json_finite(storage_cached_percent(r->storage.process, r->loaders)));
 }
@@ -223,7 +223,7 @@ static enum status add_noise(const struct session *s, const struct run *run, str
         noise->host.others = NAN;
     json_put(summary, "noise", noise_json(noise));
     if (s->world.size > 1)
-        json_put(json_object_get(summary, "noise"), "host", json_string(s->world.info[rank].host));
+        json_put(json_object_get(summary, "noise"), "host", json_utf8(s->world.info[rank].host));
     return STATUS_OK;
 }
 

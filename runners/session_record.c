@@ -62,9 +62,8 @@ enum status session_agree(struct session *s)
     snprintf(data, sizeof data, "%016" PRIx64, s->identity.data);
     snprintf(layout, sizeof layout, "%016" PRIx64, hash);
     TRY(train_config_json(s->config, &setting, TRAIN_PRIVATE, &o));
-    json_put(o, "fingerprint of the data", json_string(data));
-    json_put(o, "fingerprint of the layout of weights (processor and library)",
-             json_string(layout));
+    json_put(o, "fingerprint of the data", json_utf8(data));
+    json_put(o, "fingerprint of the layout of weights (processor and library)", json_utf8(layout));
     st = world_agree(&s->world, o);
     s->agreed = st == STATUS_USAGE;
     json_decref(o);
@@ -152,8 +151,8 @@ static json_t *form_json(const struct fusion *f, int n, const char *form)
         failed += f[i].why[0] != '\0';
         why = !why && f[i].why[0] ? f[i].why : why;
     }
-    return json_pack("{s:s, s:i, s:i, s:i, s:o*}", "form", form, "chains", chains, "taken", taken,
-                     "failed", failed, "why", why ? text_json(why) : NULL);
+    return json_new("{s:s, s:i, s:i, s:i, s:o*}", "form", form, "chains", chains, "taken", taken,
+                    "failed", failed, "why", why ? text_json(why) : NULL);
 }
 
 /* Returns the choices of FUSE_AUTO on the first device, by form; NULL if there are none. */
@@ -189,9 +188,9 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_t *fusions = fusions_json(s);
     CHECK(train_config_json(s->config, &setting, 0, &config));
     if (b->library)
-        json_put(libraries, b->library, json_string(b->library_version()));
+        json_put(libraries, b->library, json_utf8(b->library_version()));
     if (world_is_mpi(&s->world))
-        json_put(libraries, "MPI", json_string(comm_mpi_version()));
+        json_put(libraries, "MPI", json_utf8(comm_mpi_version()));
     struct run_info info = {.argc = argc,
                             .argv = argv,
                             .seed = s->config->seed,

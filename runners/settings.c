@@ -404,7 +404,7 @@ enum status train_config_json(const struct train_config *c, const struct train_s
         r.config.val_batch = c->batch;
     r.resolved.emulated = resolved->emulated && p.operand != DTYPE_F32;
     r.loss_scaling = train_config_scaled(c, &p) ? scaler_json(&c->scaler) : NULL;
-    r.norm_weight_decay = c->norm_weight_decay >= 0 ? json_real(c->norm_weight_decay) : NULL;
+    r.norm_weight_decay = c->norm_weight_decay >= 0 ? json_finite(c->norm_weight_decay) : NULL;
     r.inject = resolved->inject ? inject_json(resolved->inject) : NULL;
     uint64_t before = resolved->data_before;
     if (before)

@@ -2,6 +2,7 @@
 #include "study/study_analyse.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "base/rng.h"
 #include "base/stats.h"
 #include "results/ranks.h"
@@ -230,9 +231,9 @@ static enum status make_series(const struct study_plan *plan, struct analysis *a
 
 static json_t *thresholds_json(const struct study_thresholds *t)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
-                     t->data_share, "comm_loss", t->comm_loss, "behind", t->behind, "compute_share",
-                     t->compute_share, "noise", t->noise);
+    return json_new("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
+                    t->data_share, "comm_loss", t->comm_loss, "behind", t->behind, "compute_share",
+                    t->compute_share, "noise", t->noise);
 }
 
 enum status study_analyse(const struct study_plan *plan, const struct study_result *result,

@@ -133,11 +133,11 @@ void study_plan_free(struct study_plan *plan)
 
 static json_t *cell_json(const struct study_cell *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "name", c->name, "mode",
-                     study_mode_str(c->mode), "precision", c->precision, "arch", c->arch, "data",
-                     c->data->name, "scaling", analysis_scaling_str(c->scaling), "devices",
-                     (json_int_t)c->devices, "ranks", (json_int_t)c->ranks, "batch",
-                     (json_int_t)c->batch);
+    return json_new("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "name", c->name, "mode",
+                    study_mode_str(c->mode), "precision", c->precision, "arch", c->arch, "data",
+                    c->data->name, "scaling", analysis_scaling_str(c->scaling), "devices",
+                    (json_int_t)c->devices, "ranks", (json_int_t)c->ranks, "batch",
+                    (json_int_t)c->batch);
 }
 
 /* Sets *line to the command as one line for a shell; the caller frees *line. */
@@ -162,8 +162,8 @@ enum status study_plan_json(const struct study_plan *plan, const char *dir, json
     for (int64_t i = 0; i < plan->n_runs; i++) {
         char *line;
         CHECK(command_line(plan, &plan->run[i], dir, &line));
-        json_add(runs, json_pack("{s:s, s:i, s:s}", "cell", plan->cell[plan->run[i].cell].name,
-                                 "repeat", plan->run[i].repeat, "command", line));
+        json_add(runs, json_new("{s:s, s:i, s:s}", "cell", plan->cell[plan->run[i].cell].name,
+                                "repeat", plan->run[i].repeat, "command", line));
         free(line);
     }
     *out = json_new("{s:i, s:O, s:O, s:O}", "schema", STUDY_SCHEMA, "study", plan->spec->json,

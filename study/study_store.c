@@ -195,7 +195,7 @@ enum status study_store_failed(const struct study_store *store, const struct stu
 {
     char path[STUDY_PATH_SIZE];
     TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
-    json_t *why = json_pack("{s:s, s:i, s:f}", "reason", end->message, "exit_code", end->code,
-                            "seconds", end->seconds);
+    json_t *why = json_new("{s:s, s:i, s:f}", "reason", end->message, "exit_code", end->code,
+                           "seconds", end->seconds);
     return json_write(why, JSON_INDENT(1) | JSON_REAL_PRECISION(4), "%s", path);
 }

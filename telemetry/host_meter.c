@@ -6,6 +6,7 @@
  * Temperature: the maximum over the coretemp, k10temp and zenpower devices; the first sensor of
  * each device measures a package.
  * Clock: the mean over the processors for which cpufreq reports a clock. */
+#include "base/json.h"
 #include "telemetry/meter.h"
 
 #include "base/array.h"
@@ -184,8 +185,8 @@ static json_t *host_facts(struct meter *base, int i)
 {
     const struct host_meter *m = (const struct host_meter *)base;
     (void)i;
-    return json_pack("{s:s, s:i}", "name", "processor packages", "packages_with_energy",
-                     m->n_packages);
+    return json_new("{s:s, s:i}", "name", "processor packages", "packages_with_energy",
+                    m->n_packages);
 }
 
 static void host_close(struct meter *base)

@@ -261,12 +261,6 @@ static void put_text(json_t *o, const char *key, const char text[NVML_TEXT_MAX])
     json_put(o, key, json_stringn(text, strnlen(text, NVML_TEXT_MAX)));
 }
 
-static void put_number(json_t *o, const char *key, double value)
-{
-    if (isfinite(value))
-        json_put(o, key, json_real(value));
-}
-
 /* Rows of memory that errors made the GPU replace, and whether that needs a reset or has failed. */
 static void put_rows(json_t *o, struct nvml_meter *m, struct gpu *g)
 {
@@ -274,9 +268,9 @@ static void put_rows(json_t *o, struct nvml_meter *m, struct gpu *g)
     if (!m->nvml.remapped || g->lost ||
         !good(m, g, m->nvml.remapped(g->handle, &corrected, &uncorrected, &pending, &failed)))
         return;
-    put_number(o, "remapped_rows", (double)corrected + uncorrected);
-    put_number(o, "remapping_pending", pending);
-    put_number(o, "remapping_failed", failed);
+    json_put_known(o, "remapped_rows", (double)corrected + uncorrected);
+    json_put_known(o, "remapping_pending", pending);
+    json_put_known(o, "remapping_failed", failed);
 }
 
 static void put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
@@ -296,16 +290,16 @@ static void put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
         json_put(o, "uuid_hash", json_sprintf("%016" PRIx64, hash));
     }
     if (n->memory && good(m, g, n->memory(g->handle, &memory)))
-        put_number(o, "memory_bytes", (double)memory.total);
+        json_put_known(o, "memory_bytes", (double)memory.total);
     if (*g->bus)
-        put_number(o, "xid_errors", xid_of_host(g->bus));
-    put_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3));
-    put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1));
-    put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1));
-    put_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1));
-    put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
-    put_number(o, "max_pcie_generation", read_uint(m, g, n->max_pcie_generation, 1));
-    put_number(o, "max_pcie_width", read_uint(m, g, n->max_pcie_width, 1));
+        json_put_known(o, "xid_errors", xid_of_host(g->bus));
+    json_put_known(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3));
+    json_put_known(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1));
+    json_put_known(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1));
+    json_put_known(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1));
+    json_put_known(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
+    json_put_known(o, "max_pcie_generation", read_uint(m, g, n->max_pcie_generation, 1));
+    json_put_known(o, "max_pcie_width", read_uint(m, g, n->max_pcie_width, 1));
     put_rows(o, m, g);
 }
 

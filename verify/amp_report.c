@@ -315,18 +315,18 @@ static void print_table(const struct report *r, FILE *out)
 
 static json_t *fate_json(const struct fp16_fate *f)
 {
-    return json_pack("{s:I, s:I, s:I}", "underflow", (json_int_t)f->underflow, "subnormal",
-                     (json_int_t)f->subnormal, "overflow", (json_int_t)f->overflow);
+    return json_new("{s:I, s:I, s:I}", "underflow", (json_int_t)f->underflow, "subnormal",
+                    (json_int_t)f->subnormal, "overflow", (json_int_t)f->overflow);
 }
 
 /* Makes the JSON of a histogram. "headroom_bits" is null if all values are zero. */
 static json_t *histogram_json(const struct histogram *c, double scale)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:f, s:o, s:o, s:o}", "values", (json_int_t)c->values, "nonzero",
-        (json_int_t)c->nonzero, "not_finite", (json_int_t)c->not_finite, "largest",
-        (double)c->largest, "headroom_bits", json_finite(histogram_headroom(c, scale)), "at_one",
-        fate_json(&c->fate[SCALE_ONE]), "at_scale", fate_json(&c->fate[SCALE_CURRENT]));
+    return json_new("{s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "values", (json_int_t)c->values,
+                    "nonzero", (json_int_t)c->nonzero, "not_finite", (json_int_t)c->not_finite,
+                    "largest", (double)c->largest, "headroom_bits", histogram_headroom(c, scale),
+                    "at_one", fate_json(&c->fate[SCALE_ONE]), "at_scale",
+                    fate_json(&c->fate[SCALE_CURRENT]));
 }
 
 static json_t *layers_json(const struct report *r)
@@ -334,12 +334,12 @@ static json_t *layers_json(const struct report *r)
     json_t *layers = json_array();
     for (int i = 0; i < r->m->n; i++) {
         const struct amp_layer *l = &r->m->layer[i];
-        json_t *o = json_pack("{s:s}", "layer", l->name);
+        json_t *o = json_new("{s:s}", "layer", l->name);
         for (int g = 0; g < GRADIENT_COUNT; g++)
             if (l->histogram[g].values > 0)
-                json_object_set_new(o, gradient_str((enum gradient)g),
-                                    histogram_json(&l->histogram[g], r->source->scale));
-        json_array_append_new(layers, o);
+                json_put(o, gradient_str((enum gradient)g),
+                         histogram_json(&l->histogram[g], r->source->scale));
+        json_add(layers, o);
     }
     return layers;
 }
@@ -356,8 +356,8 @@ static json_t *bins_json(const struct amp_measurement *m)
     while (end > first && a[end - 1] + w[end - 1] == 0)
         end--;
     for (int b = first; b < end; b++)
-        json_array_append_new(
-            rows, json_pack("[i, I, I]", HISTOGRAM_LOW + b, (json_int_t)a[b], (json_int_t)w[b]));
+        json_add(rows,
+                 json_new("[i, I, I]", HISTOGRAM_LOW + b, (json_int_t)a[b], (json_int_t)w[b]));
     return rows;
 }
 
@@ -366,12 +366,12 @@ static json_t *subject_json(const struct amp_source *s)
 {
     json_t *o = json_object();
     if (s->run) {
-        json_object_set_new(o, "run", text_json(s->run->dir));
-        json_object_set_new(o, "step", json_integer(s->state.step));
-        json_object_set_new(o, "epoch", json_integer(s->state.epoch));
+        json_put(o, "run", text_json(s->run->dir));
+        json_put(o, "step", json_integer(s->state.step));
+        json_put(o, "epoch", json_integer(s->state.epoch));
     }
-    json_object_set_new(o, "weights", s->weights[0] ? text_json(s->weights) : json_null());
-    json_object_set_new(o, "data", s->data ? text_json(s->data) : json_null());
+    json_put(o, "weights", s->weights[0] ? text_json(s->weights) : json_null());
+    json_put(o, "data", s->data ? text_json(s->data) : json_null());
     return o;
 }
 
@@ -381,14 +381,13 @@ static json_t *report_json(const struct report *r)
     const struct amp_finding *f = &r->finding;
     const struct histogram *total = r->m->total;
     return json_new(
-        "{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:s, s:o, s:f, s:s, s:o, s:o, s:{s:o, s:o, s:o}, "
+        "{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:s, s:o, s:f, s:s, s:f, s:o, s:{s:o, s:o, s:o}, "
         "s:o, s:{s:b, s:f, s:I, s:s}}",
         "schema", AMP_REPORT_SCHEMA, "report", "amp", "arch", s->arch, "classes", r->m->classes,
         "image_size", s->image_size, "batch_size", s->batch, "batches", s->config->batches, "seed",
         (json_int_t)s->seed, "device", r->m->device, "subject", subject_json(s), "loss_scale",
-        s->scale, "loss_scale_from", s->scale_from, "loss", json_finite(r->m->loss), "layers",
-        layers_json(r), "total", "activations",
-        histogram_json(&total[GRADIENT_ACTIVATION], s->scale), "weights",
+        s->scale, "loss_scale_from", s->scale_from, "loss", r->m->loss, "layers", layers_json(r),
+        "total", "activations", histogram_json(&total[GRADIENT_ACTIVATION], s->scale), "weights",
         histogram_json(&total[GRADIENT_WEIGHT], s->scale), "all", histogram_json(&f->all, s->scale),
         "histogram", bins_json(r->m), "finding", "needs_scaler", f->needs_scaler,
         "recommended_scale", ldexp(1, f->exponent), "underflow", (json_int_t)f->still_lost, "text",

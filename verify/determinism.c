@@ -329,10 +329,10 @@ static void report_case(json_t *report, const struct determinism_case *c,
     char bits[32] = "";
     if (holds)
         snprintf(bits, sizeof bits, "%016" PRIx64, r->bits);
-    json_add(report, json_pack("{s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:s, s:s}", "arch", c->arch,
-                               "image_size", c->image_size, "batch", c->batch, "precision",
-                               c->precision, "steps", c->steps, "repeats", c->repeats, "ok", holds,
-                               "bits", bits, "difference", holds ? "" : status_message()));
+    json_add(report, json_new("{s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:s, s:s}", "arch", c->arch,
+                              "image_size", c->image_size, "batch", c->batch, "precision",
+                              c->precision, "steps", c->steps, "repeats", c->repeats, "ok", holds,
+                              "bits", bits, "difference", holds ? "" : status_message()));
 }
 
 static void repeat_case(struct suite *s, const struct determinism_case *c)

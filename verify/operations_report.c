@@ -114,10 +114,9 @@ static void reproduce(const struct operations_config *c, const struct operations
 
 static json_t *kind_json(const struct operations_kind *k)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s*}", "kind", k->name, "cases",
-                     k->cases, "passed", k->passed, "skipped", k->skipped, "failed", k->failed,
-                     "seconds", k->seconds, "ended", k->ended, "skip_reason",
-                     *k->skip ? k->skip : NULL);
+    return json_new("{s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s*}", "kind", k->name, "cases", k->cases,
+                    "passed", k->passed, "skipped", k->skipped, "failed", k->failed, "seconds",
+                    k->seconds, "ended", k->ended, "skip_reason", *k->skip ? k->skip : NULL);
 }
 
 static json_t *failure_json(const struct operations_config *c, const struct operations_result *r,
@@ -126,10 +125,10 @@ static json_t *failure_json(const struct operations_config *c, const struct oper
     char command[COMMAND_SIZE];
     reproduce(c, f, command);
     json_t *o =
-        json_pack("{s:s, s:s, s:s}", "kind", f->kind, "reason", f->reason, "reproduce", command);
+        json_new("{s:s, s:s, s:s}", "kind", f->kind, "reason", f->reason, "reproduce", command);
     if (f->number >= 0) {
-        json_object_set_new(o, "case", json_integer(f->number));
-        json_object_set_new(o, "name", json_string(r->list->item[f->number].name));
+        json_put(o, "case", json_integer(f->number));
+        json_put(o, "name", json_utf8(r->list->item[f->number].name));
     }
     return o;
 }
@@ -148,9 +147,9 @@ static void report_json(const struct operations_config *c, const struct operatio
                          t->skipped, "failed", t->failed, "late", t->late, "crashed", t->crashed,
                          "every", c->worker.selection.every);
     if (c->sanitizer) {
-        json_put(o, "tool", json_string(c->sanitizer));
+        json_put(o, "tool", json_utf8(c->sanitizer));
         json_put(o, "findings", json_integer(t->findings));
-        json_put(o, "first", json_string(r->first_finding));
+        json_put(o, "first", json_utf8(r->first_finding));
     }
     json_put(o, "kinds", kinds);
     json_put(o, "failures", failures);

@@ -2,6 +2,7 @@
 #include "verify/oracle.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "engine/mixup.h"
 #include "model/network.h"
 #include "model/oracle_fill.h"
@@ -140,7 +141,7 @@ static enum status norms(struct computing *k, enum param_value v, bool trained, 
         TRY(square_sum(k, v, i, &sum));
         *all += sum;
         if (each)
-            json_object_set_new(each, k->g->param[i].name, json_real(sqrt(sum)));
+            json_put(each, k->g->param[i].name, json_finite(sqrt(sum)));
     }
     *all = sqrt(*all);
     return STATUS_OK;
@@ -152,12 +153,12 @@ static enum status backward_and_update(struct computing *k, bool first, json_t *
     json_t *each = first ? json_object() : NULL;
     TRY(program_run(k->p, PHASE_BACKWARD));
     if (each)
-        json_object_set_new(rec, "grad_norms", each); /* the record owns it from here */
+        json_put(rec, "grad_norms", each); /* the record owns it from here */
     TRY(norms(k, VALUE_GRADIENT, true, each, &norm));
-    json_object_set_new(rec, "grad_norm", json_real(norm));
+    json_put(rec, "grad_norm", json_finite(norm));
     TRY(program_run(k->p, PHASE_UPDATE));
     TRY(norms(k, VALUE_WEIGHT, true, NULL, &norm));
-    json_object_set_new(rec, "weight_norm", json_real(norm));
+    json_put(rec, "weight_norm", json_finite(norm));
     return STATUS_OK;
 }
 
@@ -192,15 +193,15 @@ static enum status compute_step(struct computing *k, int s, json_t *rec)
     TRY(program_run(k->p, PHASE_FORWARD));
     TRY(program_run(k->p, PHASE_LOSS));
     TRY(program_metrics(k->p, &m));
-    json_object_set_new(rec, "loss", json_real(m.loss_sum / (double)c->batch));
-    json_object_set_new(rec, "top1", json_integer((json_int_t)m.top1));
-    json_object_set_new(rec, "top5", json_integer((json_int_t)m.top5));
+    json_put(rec, "loss", json_finite(m.loss_sum / (double)c->batch));
+    json_put(rec, "top1", json_integer((json_int_t)m.top1));
+    json_put(rec, "top5", json_integer((json_int_t)m.top5));
     if (s == 0) {
         json_t *row = json_array();
-        json_object_set_new(rec, "logits_row0", row);
+        json_put(rec, "logits_row0", row);
         TRY(program_logits(k->p, k->logits));
         for (int j = 0; j < c->classes; j++)
-            json_array_append_new(row, json_real((double)k->logits[j]));
+            json_add(row, json_finite((double)k->logits[j]));
     }
     return c->train ? backward_and_update(k, s == 0, rec) : STATUS_OK;
 }
@@ -252,10 +253,10 @@ enum status oracle_compute(struct device *dev, const struct oracle_case *c, json
     if (c->train)
         json_object_set(out, "buffer_norms", buffers);
     CHECK(open_case(&k, dev));
-    json_object_set_new(out, "params", json_integer((json_int_t)graph_params_trained(k.g)));
+    json_put(out, "params", json_integer((json_int_t)graph_params_trained(k.g)));
     for (int s = 0; s < c->steps; s++) {
         json_t *rec = json_object();
-        json_array_append_new(steps, rec);
+        json_add(steps, rec);
         CHECK(compute_step(&k, s, rec));
     }
     CHECK(norms(&k, VALUE_WEIGHT, false, buffers, &norm));

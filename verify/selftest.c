@@ -191,10 +191,8 @@ static void print_values(struct verdict *v, const struct family *f)
         const struct triple *t = &f->value[i];
         double error = fabs(t->got - t->want);
         if (v->config->json)
-            json_array_append_new(v->values,
-                                  json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", t->name, "family",
-                                            f->name, "got", json_finite(t->got), "want",
-                                            json_finite(t->want), "error", json_finite(error)));
+            json_add(v->values, json_new("{s:s, s:s, s:f, s:f, s:f}", "name", t->name, "family",
+                                         f->name, "got", t->got, "want", t->want, "error", error));
         else
             fprintf(v->lines, "    %-46s got %- 15.9g want %- 15.9g error %.1e\n", t->name, t->got,
                     t->want, error);
@@ -206,11 +204,9 @@ static void print_family(struct verdict *v, const struct family *f, const struct
 {
     print_values(v, f);
     if (v->config->json)
-        json_array_append_new(v->families,
-                              json_pack("{s:s, s:i, s:o, s:o, s:o, s:b}", "name", f->name, "values",
-                                        (int)f->n, "norm", json_finite(d->want), "error",
-                                        json_finite(d->error), "tolerance", json_finite(tolerance),
-                                        "ok", ok));
+        json_add(v->families,
+                 json_new("{s:s, s:i, s:f, s:f, s:f, s:b}", "name", f->name, "values", (int)f->n,
+                          "norm", d->want, "error", d->error, "tolerance", tolerance, "ok", ok));
     else if (v->config->verbose || !ok)
         fprintf(v->lines, "  %-4s %-14s %4zu value%s of norm %.6g, error %.2e, tolerance %.2e\n",
                 ok ? "ok" : "FAIL", f->name, f->n, f->n == 1 ? " " : "s", d->want, d->error,
@@ -361,10 +357,10 @@ static void print_case(const struct verdict *v, const struct oracle_case *c, con
 static json_t *case_json(const struct verdict *v, const struct oracle_case *c, bool passed,
                          const char *error)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:s*, s:O, s:O}", "arch", c->arch,
-                     "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
-                     "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
-                     "ok", passed, "error", error, "families", v->families, "values", v->values);
+    return json_new("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:s*, s:O, s:O}", "arch", c->arch,
+                    "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
+                    "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32", "ok",
+                    passed, "error", error, "families", v->families, "values", v->values);
 }
 
 /* Runs case `number`, and reports it. `fp32`: the same case in PyTorch's fp32, or NULL. */

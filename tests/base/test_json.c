@@ -60,6 +60,9 @@ static void test_build(void **state)
         assert_int_equal(code_of(fails[i], object), status_exit_code(STATUS_OOM));
     json_put(object, "nan", json_finite(NAN));
     json_put(object, "finite", json_finite(2.5));
+    json_put(object, "packed", json_new("{s:s, s:f}", "name", "a\xff", "inf", INFINITY));
+    assert_string_equal(json_text_at(json_object_get(object, "packed"), "name"), "a?");
+    assert_true(json_is_null(json_object_get(json_object_get(object, "packed"), "inf")));
     assert_true(json_is_null(json_object_get(object, "nan")));
     assert_true(json_number_at(object, "finite") == 2.5);
     assert_string_equal(json_text_at(object, "text"), "x");

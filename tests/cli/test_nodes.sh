@@ -40,6 +40,9 @@ more+=(--resume)
 ranks
 ((code == 0)) || fail "the resumed job ended with exit code $code: $(cat out err)"
 expect 0 accept --node-list job
+odd=$'odd\xff' # the name of a folder may be no UTF-8
+cp -r job "$odd"
+expect 0 accept --node-list "$odd" --out "$odd/fleet"
 cp -r job empty
 tr -d '\n' <"job/$node-1/accept.json" | sed 's/"values": *\[[^]]*\]/"values": []/g' >"empty/$node-1/accept.json"
 expect 5 accept --node-list empty

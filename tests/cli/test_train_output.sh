@@ -8,6 +8,15 @@ expect_train 0 data --epochs 2 --out run
 cp out log
 [[ ! -s err ]] || fail "a successful run writes to stderr: $(<err)"
 
+# The name of a folder may be no UTF-8.
+odd=$'odd\xff\xc3'
+cp -r data "$odd"
+for from in data "$odd"; do
+    expect_train 0 "$from" --epochs 1 --out "$odd/$from"
+    expect_train 0 --evaluate data --init "$odd/$from/best.safetensors" --out "$odd/of-$from"
+done
+cmp "$odd"/{data,"$odd"}/best.safetensors || fail "the name of the data set's folder changes the weights"
+
 # More compute threads than cores are one warning, and are recorded.
 ! grep -q '"oversubscribed"' run/run.json || fail "2 threads are recorded as too many"
 cores=$(nproc)
