@@ -288,11 +288,11 @@ static void print_table(const struct report *r, FILE *out)
 {
     const struct amp_source *s = r->source;
     const struct amp_measurement *m = r->m;
-    char now[24];
+    char now[24], data[4096];
     snprintf(now, sizeof now, "at %.7g", s->scale);
+    text_clean(data, sizeof data, s->data ? s->data : "noise");
     fprintf(out, "%s, %d px, batch %d, %d batch%s of %s in fp32 on %s\n", s->arch, s->image_size,
-            s->batch, s->config->batches, s->config->batches == 1 ? "" : "es",
-            s->data ? s->data : "noise", m->device);
+            s->batch, s->config->batches, s->config->batches == 1 ? "" : "es", data, m->device);
     fprintf(out,
             "gradients as fp16 would store them: percent of the nonzero gradients that underflow "
             "to zero or become\nsubnormal, at loss scale 1 and at %.10g; the largest gradient; its "

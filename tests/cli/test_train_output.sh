@@ -15,6 +15,8 @@ for from in data "$odd"; do
     expect_train 0 "$from" --epochs 1 --out "$odd/$from"
     expect_train 0 --evaluate data --init "$odd/$from/best.safetensors" --out "$odd/of-$from"
 done
+expect 0 amp-report "$odd/$odd" "$odd" --batches 1 --threads 2 --out "$odd/amp" -o said
+grep -q ' of odd?? in fp32 ' said || fail "amp-report: $(<said)"
 cmp "$odd"/{data,"$odd"}/best.safetensors || fail "the name of the data set's folder changes the weights"
 
 # More compute threads than cores are one warning, and are recorded.
