@@ -10,13 +10,12 @@ static bool is_oversubscribed(const struct bench_head *head, char text[128])
     return host_oversubscribed(head->workers ? head->workers : head->threads, text, 128);
 }
 
-static void add_head(const struct bench_head *head, json_t *record)
+json_t *bench_record(const struct bench_head *head, json_t *more)
 {
     char now[ENVIRONMENT_TIME_MAX], unused[128];
     environment_time(now);
-    json_put(record, "schema", json_integer(head->schema));
-    json_put(record, "bench", json_utf8(head->bench));
-    json_put(record, head->time ? head->time : "measured", json_utf8(now));
+    json_t *record = json_new("{s:i, s:s, s:s}", "schema", head->schema, "bench", head->bench,
+                              head->time ? head->time : "measured", now);
     if (head->device)
         json_put(record, "device", json_utf8(head->device));
     if (head->threads >= 0)
@@ -24,12 +23,6 @@ static void add_head(const struct bench_head *head, json_t *record)
     json_put(record, "oversubscribed", json_boolean(is_oversubscribed(head, unused)));
     json_put(record, "host", environment_describe());
     environment_program(record);
-}
-
-json_t *bench_record(const struct bench_head *head, json_t *more)
-{
-    json_t *record = json_object();
-    add_head(head, record);
     json_object_update(record, more);
     json_decref(more);
     return record;
