@@ -164,6 +164,17 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     return st;
 }
 
+/* Whether `call`, stat or lstat, finds `path`. Sets *error if this cannot be told. */
+static bool is_there(int (*call)(const char *path, struct stat *s), const char *path,
+                     struct stat *s, int *error)
+{
+    if (call(path, s) == 0)
+        return true;
+    if (errno != ENOENT && errno != ENOTDIR)
+        *error = errno;
+    return false;
+}
+
 enum status path_stat(const char *path, struct stat *s, bool *exists)
 {
     *exists = stat(path, s) == 0;
@@ -208,17 +219,21 @@ bool path_is_dir(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-bool path_of_program(const char *name, char *out, size_t size)
+enum status path_of_program(const char *dirs, const char *name, char *out, size_t size, bool *found)
 {
-    const char *dirs = getenv("PATH");
-    while (dirs && *dirs) {
-        int n = (int)strcspn(dirs, ":");
-        int length = snprintf(out, size, "%.*s/%s", n, dirs, name);
-        if (n > 0 && length < (int)size && access(out, X_OK) == 0)
-            return true;
-        dirs += n + (dirs[n] == ':');
+    struct stat s;
+    for (;; dirs++) {
+        size_t n = strcspn(dirs, ":");
+        int length = snprintf(out, size, "%.*s%s%s", (int)n, dirs, n > 0 ? "/" : "", name);
+        errno = ENOENT;
+        *found = length < (int)size && stat(out, &s) == 0 && S_ISREG(s.st_mode) &&
+                 access(out, X_OK) == 0;
+        if (!*found && errno != ENOENT && errno != ENOTDIR && errno != EACCES && errno != ELOOP)
+            return cannot_look(out);
+        dirs += n;
+        if (*found || !*dirs)
+            return STATUS_OK;
     }
-    return false;
 }
 
 enum status path_temporary(const char *path, char *out, size_t size)
@@ -266,7 +281,10 @@ static enum status open_temporary(struct atomic_file *f)
     enum { TRIES = 100 };
     char dir[4096];
     sweep(dir, O_RDWR, split(f->target, dir));
-    bool old = lstat(f->target, &f->old) == 0 && S_ISREG(f->old.st_mode);
+    int error = 0;
+    bool old = is_there(lstat, f->target, &f->old, &error) && S_ISREG(f->old.st_mode);
+    if (error)
+        return atomic_file_fail(f, error);
     if (!old)
         f->old.st_mode = 0;
     for (int i = 0;; i++) {
@@ -294,10 +312,11 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 
 /* Whether `path` is in /proc. There, a link to an open file, such as /proc/self/fd/1, may have no
  * path that could be followed. /dev/stdout and /dev/fd/1 lead to it. */
-static bool is_in_proc(const char *path)
+static bool is_in_proc(const char *path, int *error)
 {
     struct stat s, proc;
-    return lstat(path, &s) == 0 && stat("/proc", &proc) == 0 && s.st_dev == proc.st_dev;
+    return is_there(lstat, path, &s, error) && is_there(stat, "/proc", &proc, error) &&
+           s.st_dev == proc.st_dev;
 }
 
 enum status output_find(const char *path, char target[4096], bool *direct)
@@ -305,8 +324,11 @@ enum status output_find(const char *path, char target[4096], bool *direct)
     enum { LINKS_MAX = 40 };
     struct stat s;
     char link[4096], dir[4096];
+    int error = 0;
     TRY(path_format(target, 4096, "%s", path));
-    for (int i = 0; lstat(target, &s) == 0 && S_ISLNK(s.st_mode) && !is_in_proc(target); i++) {
+    for (int i = 0; is_there(lstat, target, &s, &error) && S_ISLNK(s.st_mode) &&
+                    !is_in_proc(target, &error) && !error;
+         i++) {
         ssize_t n = readlink(target, link, sizeof link - 1);
         if (n < 0 || i == LINKS_MAX)
             return status_fail(STATUS_IO, "cannot write '%s': %s", path,
@@ -316,8 +338,10 @@ enum status output_find(const char *path, char target[4096], bool *direct)
         bool whole = *link == '/';
         TRY(path_format(target, 4096, "%s%s%s", whole ? "" : dir, whole ? "" : "/", link));
     }
-    bool there = stat(target, &s) == 0;
-    *direct = is_in_proc(target) || (there && !S_ISREG(s.st_mode));
+    bool there = is_there(stat, target, &s, &error);
+    *direct = is_in_proc(target, &error) || (there && !S_ISREG(s.st_mode));
+    if (error)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
     if (*path && !(there && S_ISDIR(s.st_mode)))
         return STATUS_OK;
     return status_fail(STATUS_USAGE, "'%s' is %s: give the name of a file", path,
@@ -356,7 +380,9 @@ enum status output_file_open(struct atomic_file *f, const char *path)
 enum status log_open(const char *path, int flags, int *fd)
 {
     struct stat s;
-    int follow = is_in_proc(path) ? 0 : O_NOFOLLOW; /* the name of a log in memory is a link */
+    int error, follow = is_in_proc(path, &error)
+                            ? 0
+                            : O_NOFOLLOW; /* the name of a log in memory is a link */
     flags |= O_CREAT | O_APPEND | O_CLOEXEC;
     *fd = open(path, flags | O_NONBLOCK | follow, 0666);
     bool other = *fd < 0 ? errno == ELOOP || errno == ENXIO /* a link, or a pipe without a reader */

@@ -57,9 +57,10 @@ bool path_exists(const char *path);
 /* For a caller to which it makes no difference that the check itself fails: then returns false. */
 bool path_is_dir(const char *path);
 
-/* Finds the executable file `name` in the folders of PATH, as a shell does, and writes its path to
- * `out`. Returns false if there is no such file. */
-bool path_of_program(const char *name, char *out, size_t size);
+/* Looks for the executable file `name` in folders that are listed as in PATH, as a shell does.
+ * Writes its path to `out`, and to *found whether there is one. */
+MUST_CHECK enum status path_of_program(const char *dirs, const char *name, char *out, size_t size,
+                                       bool *found);
 
 /* Writes "<path>.ampscale-tmp.<16 hexadecimal digits>" to `out`: an unpredictable name for a file
  * that will replace `path`. The caller creates that file with O_EXCL, link or mkdir, which do not

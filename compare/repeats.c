@@ -65,7 +65,9 @@ static enum status take(const struct run *run, struct repeat *r)
     text_clean(r->host, sizeof r->host,
                json_text_at(json_object_get(run->info, "host"), "hostname"));
     struct stat folder;
-    if (stat(run->dir, &folder) == 0) {
+    bool there;
+    TRY(path_stat(run->dir, &folder, &there));
+    if (there) {
         r->disk = folder.st_dev;
         r->node = folder.st_ino;
     }

@@ -62,9 +62,14 @@ static enum status find_kind(struct launch *l)
     l->kind = MPI_KIND_NONE;
     if (!hosts && (gloo || c->nodes > 0 || c->min_nodes > 0 || c->rendezvous || !(mpi || built)))
         return STATUS_OK;
-    char path[4096];
-    if (!hosts && !mpi && !path_of_program("mpirun", path, sizeof path))
-        return STATUS_OK;
+    if (!hosts && !mpi) {
+        char path[4096];
+        const char *dirs = getenv("PATH");
+        bool found;
+        TRY(path_of_program(dirs ? dirs : "/bin:/usr/bin", "mpirun", path, sizeof path, &found));
+        if (!found)
+            return STATUS_OK;
+    }
     c->mpirun = c->mpirun ? c->mpirun : "mpirun";
     enum status st = ask_mpirun(l);
     if (st != STATUS_IO)

@@ -232,7 +232,7 @@ static enum status record_continue(struct record *r, const struct run_info *info
     snprintf(lost, sizeof lost, "ranks-%" PRId64 ".jsonl", step);
     for (int n = 2; strayed && faccessat(r->lock, lost, F_OK, AT_SYMLINK_NOFOLLOW) == 0; n++)
         snprintf(lost, sizeof lost, "ranks-%" PRId64 "-%d.jsonl", step, n);
-    if (strayed && renameat(r->lock, "ranks.jsonl", r->lock, lost) != 0)
+    if (strayed && (errno != ENOENT || renameat(r->lock, "ranks.jsonl", r->lock, lost) != 0))
         return status_fail(STATUS_IO, "cannot rename '%s/ranks.jsonl': %s", r->dir,
                            strerror(errno));
     TRY(journals_open(r));

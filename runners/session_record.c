@@ -120,7 +120,10 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     const char *from = s->config->resume;
     char file[4096]; /* PATH_MAX */
     bool same = true, taken = false;
-    if (from && strcmp(from, "auto") != 0 && realpath(from, file))
+    bool given = from && strcmp(from, "auto") != 0;
+    if (given && !realpath(from, file))
+        return status_fail(STATUS_IO, "cannot look for '%s': %s", from, strerror(errno));
+    if (given)
         TRY(path_same(dirname(file), s->dir, &same));
     if (!same) /* the checkpoint is of another folder */
         TRY(run_look(s->dir, &taken));

@@ -10,6 +10,7 @@
 #include "base/host.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/text_new.h"
 #include "base/words.h"
 
 #include <limits.h>
@@ -122,22 +123,21 @@ enum { SANITIZER_FOUND = 9 }; /* the tool's exit code if it found errors */
 
 static const char file_name[] = "compute-sanitizer";
 
-static bool is_in(const char *folder, char *path, size_t size)
-{
-    return path_format(path, size, "%s/bin/%s", folder, file_name) == STATUS_OK &&
-           access(path, X_OK) == 0;
-}
-
 /* Finds the tool on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA if the tool is
  * not installed, or if the device is not a GPU. */
 static enum status sanitizer_find(const char *devices, char *path, size_t size)
 {
-    const char *home = getenv("CUDA_HOME");
+    const char *list = getenv("PATH"), *home = getenv("CUDA_HOME");
+    char *dirs;
+    bool found;
     if (strncmp(devices, "cuda", strlen("cuda")) != 0)
         return status_fail(STATUS_DATA, "--sanitizer: '%s' is not a GPU", devices);
-    if (path_of_program(file_name, path, size) || (home && is_in(home, path, size)) ||
-        is_in("/usr/local/cuda", path, size))
-        return STATUS_OK;
+    TRY(text_new(&dirs, "%s:%s/bin:/usr/local/cuda/bin", list ? list : "/bin:/usr/bin",
+                 home ? home : "/usr/local/cuda"));
+    enum status st = path_of_program(dirs, file_name, path, size, &found);
+    free(dirs);
+    if (st != STATUS_OK || found)
+        return st;
     return status_fail(
         STATUS_DATA, "--sanitizer: %s is not installed; it comes with the CUDA toolkit", file_name);
 }

@@ -164,4 +164,34 @@ for n in {1..9}; do
     interposed "stat:EIO:$n:nodes" run accept --node-list nodes --out "judged-$n"
     grep -q "^ampscale: .*Input/output error" err || fail "accept --node-list, stat $n: $code, $(<out) $(<err)"
 done
+# Nor does launch take another way to connect ranks than mpirun, compare one run for two, or an
+# output flag a link for a file, or a pipe for none.
+mkdir bin
+printf '#!/bin/sh\necho "mpirun (Open MPI) 4.1.4"\n' >bin/mpirun
+chmod +x bin/mpirun
+if [[ $("$build_dir/tests/comm/mpi_ranks" version) != none ]]; then
+    AMPSCALE_INTERPOSE_ONLY=launch PATH=$PWD/bin:$PATH interposed stat:ESTALE:1:bin/mpirun \
+        expect_error 1 "cannot look for '$PWD/bin/mpirun': Stale file handle" launch --dry-run --nproc 2 -- info
+fi
+cp -r reference twice
+ln -s twice again
+for n in {1..12}; do
+    interposed "stat:EIO:$n:again" run compare twice again
+    ((code == 1 || code == 2)) || fail "compare of a run with itself, stat $n: $code, $(<out) $(<err)"
+done
+for n in {1..8}; do
+    rm -f target link pipe
+    (umask 077 && echo old >target)
+    ln -s target link
+    mkfifo pipe
+    interposed "stat:EIO:$n:link" run report reference --no-figures -o link
+    [[ -L link && -f target && $(stat -c %a target) == 600 ]] || fail "report -o, stat $n: $code, a link was replaced"
+    interposed "stat:EIO:$n:target" run report reference --no-figures -o link
+    [[ -L link && -f target && $(stat -c %a target) == 600 ]] || fail "report -o, stat $n: $code, the mode was lost"
+    cat <pipe >drain &
+    interposed "stat:EIO:$n:pipe" run report reference --no-figures -o pipe
+    [[ -p pipe ]] || fail "report -o, stat $n: $code, a pipe was replaced"
+    ((code == 0)) || kill $! 2>>errors
+    wait $! 2>>errors
+done
 finish
