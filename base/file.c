@@ -213,12 +213,6 @@ bool path_exists(const char *path)
     return stat(path, &s) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-bool path_is_dir(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
-
 enum status path_of_program(const char *dirs, const char *name, char *out, size_t size, bool *found)
 {
     struct stat s;

@@ -128,7 +128,7 @@ static enum status accuracy_references_read(const char *dir, const struct accura
         struct run *run;
         bool is_run;
         CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
-        CHECK(run_look(path, &is_run));
+        CHECK(dir_look(path, "run.json", &is_run));
         if (!is_run)
             continue;
         CHECK(run_load_whole(path, &run));

@@ -258,7 +258,7 @@ static int run_launch(const struct cli_command *c, int argc, char **argv)
     bool judged = exit_code == 0 || exit_code == status_exit_code(STATUS_USAGE) ||
                   exit_code == status_exit_code(STATUS_MISMATCH) ||
                   exit_code == status_exit_code(STATUS_DATA);
-    if (!judged && !a->as_rank && suite_folder(&a->config) && path_is_dir(suite_folder(&a->config)))
+    if (!judged && !a->as_rank && suite_folder(&a->config) && path_exists(suite_folder(&a->config)))
         say_how_on(&a->config, argc - 1, argv + 1);
     words_free(&a->config.mpi_args);
     free(a->words);

@@ -103,7 +103,7 @@ static enum status scan_line(struct record_args *a, const char *line)
         char *end = NULL;
         double value = group[1].rm_so < 0 ? NAN : strtod(line + group[1].rm_so, &end);
         if (end != line + group[1].rm_eo || is_within_number(line, group[1].rm_so) ||
-            !(value >= 0 && isfinite(value)))
+            !(value >= 0 && value <= RECORD_REAL_MAX))
             return status_fail(STATUS_DATA,
                                "the first group of '%s' is not a number from 0 on in '%.200s'",
                                w->regex, line);

@@ -197,6 +197,15 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     CHECK(dir_lock(dir, "ampscale compare", WAIT_SECONDS, &fd));
     if (path_exists(path))
         CHECK(history_load(dir, &before));
+    for (int64_t i = 0; i < runs->n; i++) {
+        struct history_entry again;
+        json_t *entry = entry_json(&runs->repeat[i], now_s, accepted);
+        bool whole = entry_read(entry, &again);
+        json_decref(entry);
+        if (!whole)
+            CHECK(status_fail(STATUS_DATA, "'%s' has values that no history can hold",
+                              runs->repeat[i].dir));
+    }
     CHECK(journal_open(&j, path));
     for (int64_t i = 0; i < runs->n; i++)
         if (!is_known(&before, &runs->repeat[i]))

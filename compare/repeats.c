@@ -64,13 +64,11 @@ static enum status take(const struct run *run, struct repeat *r)
                json_text_at(other ? run->summary : run->info, "commit"));
     text_clean(r->host, sizeof r->host,
                json_text_at(json_object_get(run->info, "host"), "hostname"));
-    struct stat folder;
+    struct stat folder = {0};
     bool there;
     TRY(path_stat(run->dir, &folder, &there));
-    if (there) {
-        r->disk = folder.st_dev;
-        r->node = folder.st_ino;
-    }
+    r->disk = folder.st_dev;
+    r->node = folder.st_ino;
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
     enum status st = text_new(&r->dir, "%s", run->dir);
@@ -109,13 +107,13 @@ static enum status add_entry(const char *path, struct repeats *r)
     char stem[REPEATS_PATH_SIZE];
     const char *dot = strrchr(path, '.');
     bool is_run;
-    TRY(run_look(path, &is_run));
+    TRY(dir_look(path, "run.json", &is_run));
     if (is_run)
         return add_run(path, r);
     if (!dot || strcmp(dot, ".failed") != 0)
         return STATUS_OK;
     TRY(path_format(stem, sizeof stem, "%.*s", (int)(dot - path), path));
-    TRY(run_look(stem, &is_run));
+    TRY(dir_look(stem, "run.json", &is_run));
     if (!is_run)
         unfinished(stem, r);
     return STATUS_OK;
@@ -127,7 +125,7 @@ enum status repeats_add(const char *dir, struct repeats *r)
     struct words names = {0};
     enum status st;
     bool is_run;
-    TRY(run_look(dir, &is_run));
+    TRY(dir_look(dir, "run.json", &is_run));
     if (is_run)
         return add_run(dir, r);
     CHECK(dir_list(dir, "", &names));

@@ -237,7 +237,7 @@ enum status plot_sources(const struct plot_sources *c)
     TRY(choose_out(c, source, out));
     bool known = source != SOURCE_RUNS;
     if (!known)
-        TRY(run_look(c->dir[0], &known));
+        TRY(dir_look(c->dir[0], "run.json", &known));
     if (!known) /* which fails, before a folder is made */
         return run_load(c->dir[0], &(struct run *){NULL});
     TRY(dir_make(out));

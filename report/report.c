@@ -20,8 +20,9 @@ enum { RECORD_MAX_BYTES = 16 << 20, LOCK_WAIT_S = 300 };
 /* The runs of an item, sorted by name. */
 struct runs {
     int n;
-    struct run *v[REPORT_MAX_RUNS]; /* (n) */
-    struct table damaged;           /* errors of the damaged runs; `v` lacks these runs */
+    struct run *v[REPORT_MAX_RUNS];  /* (n) */
+    struct stat at[REPORT_MAX_RUNS]; /* the run's folder */
+    struct table damaged;            /* errors of the damaged runs; `v` lacks these runs */
 };
 
 static void runs_free(struct runs *runs)
@@ -36,6 +37,12 @@ static enum status runs_add(struct runs *runs, const char *dir)
 {
     if (runs->n == REPORT_MAX_RUNS)
         return status_fail(STATUS_DATA, "more than %d runs in one folder", REPORT_MAX_RUNS);
+    bool there;
+    struct stat *at = &runs->at[runs->n];
+    TRY(path_stat(dir, at, &there));
+    for (struct stat *s = runs->at; s < at; s++)
+        if (s->st_dev == at->st_dev && s->st_ino == at->st_ino)
+            return STATUS_OK; /* a link to that run */
     enum status st = run_load(dir, &runs->v[runs->n]);
     if (st == STATUS_OK)
         runs->n++;
@@ -56,7 +63,7 @@ static enum status runs_load(const struct item *item, struct runs *runs)
     for (int i = 0; i < names.n; i++) {
         CHECK(path_format(dir, sizeof dir, "%s/%s", item->path, names.v[i]));
         bool is_run;
-        if (run_look(dir, &is_run) != STATUS_OK)
+        if (dir_look(dir, "run.json", &is_run) != STATUS_OK)
             table_add(&runs->damaged, "%s", status_message());
         else if (is_run)
             CHECK(runs_add(runs, dir));
@@ -380,10 +387,10 @@ static void section_terms(struct writer *w)
     writer_fold_end(w);
 }
 
-/* Writes one document. Sets *damaged to the number of damaged records, and prints the error of each
- * of them to `said`. */
+/* Writes one document. Adds the errors of damaged records to `damaged`, and prints to `said` those
+ * that the earlier document did not have. */
 static enum status write_document(const struct items *items, const struct format *format,
-                                  const char *path, bool output, FILE *said, int *damaged)
+                                  const char *path, bool output, FILE *said, struct table *damaged)
 {
     struct table left_out = {0};
     struct writer w;
@@ -391,9 +398,10 @@ static enum status write_document(const struct items *items, const struct format
     w.output = output;
     leave_out(&left_out, &items->unread);
     write_items(&w, items, &left_out);
-    *damaged = left_out.n;
-    for (int i = 0; said && i < left_out.n; i++)
-        fprintf(said, "ampscale: skipped: %s\n", left_out.text[i]);
+    int earlier = damaged->n;
+    leave_out(damaged, &left_out);
+    for (int i = earlier; said && i < damaged->n; i++)
+        fprintf(said, "ampscale: skipped: %s\n", damaged->text[i]);
     write_left_out(&w, &left_out);
     for (int i = 0; i < items->n; i++)
         if (items->v[i].kind == ITEM_STUDY) {
@@ -417,7 +425,7 @@ static void remove_earlier(const char *path)
 enum status report_make(const struct report_config *c)
 {
     struct items items = {0};
-    int damaged = 0;
+    struct table damaged = {0};
     enum status st = STATUS_OK;
     for (int i = 0; i < c->n; i++)
         CHECK(items_scan(&items, c->dir[i]));
@@ -434,12 +442,12 @@ enum status report_make(const struct report_config *c)
     if (c->markdown)
         CHECK(write_document(&items, &format_markdown, c->markdown, c->output, c->said, &damaged));
     if (c->html)
-        CHECK(write_document(&items, &format_html, c->html, c->output, c->markdown ? NULL : c->said,
-                             &damaged));
-    if (damaged > 0)
-        st = status_fail(STATUS_DATA, "%d damaged record%s skipped; the rest was written", damaged,
-                         damaged > 1 ? "s were" : " was");
+        CHECK(write_document(&items, &format_html, c->html, c->output, c->said, &damaged));
+    if (damaged.n > 0)
+        st = status_fail(STATUS_DATA, "%d damaged record%s skipped; the rest was written",
+                         damaged.n, damaged.n > 1 ? "s were" : " was");
 done:
+    table_free(&damaged);
     items_free(&items);
     return st;
 }

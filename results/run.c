@@ -11,6 +11,7 @@
 #include "base/text_new.h"
 #include "results/rows.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -205,22 +206,17 @@ static enum status document_load(const char *dir, const char *file, json_t **out
 /* Sets the run's name: the last part of its path, without "." and trailing slashes. */
 static enum status name_set(struct run *run, const char *dir)
 {
-    char *real = realpath(dir, NULL);
-    const char *path = real ? real : dir;
-    const char *slash = strrchr(path, '/');
-    const char *last = slash && slash[1] ? slash + 1 : path;
+    char *path = realpath(dir, NULL);
+    if (!path)
+        return status_fail(STATUS_IO, "cannot look for '%s': %s", dir, strerror(errno));
+    const char *slash = strrchr(path, '/'), *last = slash[1] ? slash + 1 : path;
     enum status st;
     CHECK(text_new(&run->dir, "%s", dir));
     CHECK(array_new(&run->name, strlen(last) + 1));
     text_clean(run->name, strlen(last) + 1, last);
 done:
-    free(real);
+    free(path);
     return st;
-}
-
-enum status run_look(const char *dir, bool *exists)
-{
-    return dir_look(dir, "run.json", exists);
 }
 
 /* Loads run.json, and adds the attempt that it describes. */
@@ -230,7 +226,7 @@ static enum status info_load(const char *dir, struct run *run)
     TRY(path_look_dir(dir, &is_dir));
     if (!is_dir)
         return status_fail(STATUS_DATA, "no run in '%s': there is no such folder", dir);
-    TRY(run_look(dir, &is_run));
+    TRY(dir_look(dir, "run.json", &is_run));
     if (!is_run)
         return status_fail(STATUS_DATA,
                            "no run in '%s': it has no run.json; give the folder of 'ampscale "

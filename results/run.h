@@ -42,9 +42,6 @@ struct run {
     double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */
 };
 
-/* Sets *exists to whether there is a run in this folder. Fails as path_look. */
-MUST_CHECK enum status run_look(const char *dir, bool *exists);
-
 /* Loads a run, which the caller frees with run_free. STATUS_DATA if there is no folder, or no
  * run.json in it. */
 MUST_CHECK enum status run_load(const char *dir, struct run **run);

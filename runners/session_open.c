@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/host.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -201,7 +202,7 @@ enum status session_choose_dir(struct session *s)
     char prefix[4096];
     bool is_run = false;
     if (c->evaluate && c->out)
-        TRY(run_look(c->out, &is_run));
+        TRY(dir_look(c->out, "run.json", &is_run));
     if (c->out && !is_run)
         return path_format(s->dir, sizeof s->dir, "%s", c->out);
     if (c->out)

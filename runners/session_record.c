@@ -126,7 +126,7 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (given)
         TRY(path_same(dirname(file), s->dir, &same));
     if (!same) /* the checkpoint is of another folder */
-        TRY(run_look(s->dir, &taken));
+        TRY(dir_look(s->dir, "run.json", &taken));
     if (taken)
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);

@@ -46,7 +46,7 @@ static void test_stages(void **state)
     char made[4096];
     assert_int_equal(input_set_open(&c, &set), STATUS_OK);
     snprintf(made, sizeof made, "%s", set.made.path);
-    assert_true(path_is_dir(made));
+    assert_true(path_exists(made));
     assert_int_equal(set.data.n, 20);
     assert_int_equal(set.data.sample[0].label, 0);
     assert_int_equal(set.data.sample[19].label, 7); /* the 20 images are from all classes */
@@ -85,7 +85,7 @@ static void test_bad_image(void **state)
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_non_null(strstr(status_message(), dataset_path(&set.data, 4)));
     assert_int_equal(input_set_close(&bad), STATUS_OK);
-    assert_true(path_is_dir(set.made.path)); /* the user's data set is not removed */
+    assert_true(path_exists(set.made.path)); /* the user's data set is not removed */
     c.data = "/nonexistent";
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_int_equal(input_set_close(&bad), STATUS_OK);

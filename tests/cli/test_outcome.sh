@@ -79,6 +79,12 @@ expect 0 compare --record history changed/r1
 expect 0 compare --record history base/r1
 expect 0 trend history
 grep -q 'images_per_s' out || fail "a history with a resumed run: $(<out)"
+# A run that a history could not hold leaves it as it was.
+cp -r base/r1 deep
+sed -i '0,/"libraries": {/s//&"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}, /' deep/run.json
+cp history/history.jsonl was
+expect_error 5 "'deep' has values that no history can hold" compare --record history deep
+cmp was history/history.jsonl || fail "a run that was refused changed the history"
 expect 5 compare base changed
 grep -q "config.lr: '0.05' .*'0.05, then 0.01'" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
 # An attempt that trained nothing says nothing of the run.

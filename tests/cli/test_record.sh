@@ -81,6 +81,9 @@ expect 5 record --metric 'images_per_s=([0-9.]+) img/s' --out middle -- echo '2,
 one_line "a number with a comma before the group" "is not a number from 0 on in '2,012.5 img/s'"
 expect 1 record --metric 'loss=loss ([0-9]+)' --out short -- sh -c 'echo loss 3; sleep 0.3; : >short/output.log; echo loss 9; sleep 0.3'
 one_line "a log that was shortened" "cannot write 'short/output.log': another program removed or changed it"
+# Nor is one that no record can hold.
+expect 5 record --metric 'images_per_s=([0-9.e]+) img/s' --out huge -- echo '1e101 img/s'
+one_line "a number that is too large" "is not a number from 0 on in '1e101 img/s'"
 # A number is read whole, and output that the command may have lost to a full disk counts for nothing.
 expect 5 record --metric 'images_per_s=([0-9,.]+) img/s' --out thousands -- echo '1,980.5 img/s'
 one_line "a number with a comma" "is not a number from 0 on in '1,980.5 img/s'"

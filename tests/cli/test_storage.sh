@@ -105,6 +105,18 @@ done
 cp -r kept/first kept/zebra
 interposed "stat:EIO:1-:kept/first" run report kept --no-figures -o report.md
 ((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "^| zebra " report.md || fail "report: $code, $(<err)"
+# Two documents of one report tell of one record once, and do not forget it; a link counts no run twice.
+ln -s first kept/link
+for place in run.json steps.jsonl; do
+    for n in 1 2 3 4; do
+        interposed "open:EIO:$n:first/$place" run report kept --no-figures -o report.md --html report.html
+        ((code == 1)) || ! grep -q "Skipped records" report.md report.html || ((code == 5)) || fail "report, open $n: $code, $(<err)"
+        ((code != 5)) || [[ $(grep -c "^ampscale: skipped: " err) == 1 ]] || fail "report, open $n: $(<err)"
+    done
+done
+expect 0 report kept --no-figures -o report.md
+[[ $(grep -c '^| first ' report.md) == 2 ]] || fail "a link to a run counts it twice: $(grep '^| first ' report.md)"
+rm kept/link
 # Nor does a report leave out records because of a single one.
 mkdir -p tree/a/runs tree/b
 cp -r reference tree/a/runs/one
