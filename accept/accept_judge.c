@@ -167,11 +167,6 @@ static bool has_bounds(const struct accept_limit *l)
            !isnan(l->baseline);
 }
 
-static bool is_of_number(const struct accept_limit *l)
-{
-    return has_bounds(l) || !isnan(l->fleet_within) || !isnan(l->fleet_warn_within);
-}
-
 static bool is_of_text(const struct accept_limit *l)
 {
     return *l->matches || *l->at_least;
@@ -198,7 +193,8 @@ static void judge_metric(const struct accept_limit *l, int repeats, struct accep
         m->fleet_only = true;
         return;
     }
-    if (m->text ? is_of_number(l) : is_of_text(l)) {
+    bool of_number = has_bounds(l) || !isnan(l->fleet_within) || !isnan(l->fleet_warn_within);
+    if (m->text ? of_number : is_of_text(l)) {
         found(m, VERDICT_MISSING, "the limit is a %s, but the measured value is not",
               m->text ? "number" : "text");
         return;

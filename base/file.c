@@ -164,7 +164,7 @@ enum status temporary_dir_remove(struct temporary_dir *d)
     return st;
 }
 
-/* Whether `call`, stat or lstat, finds `path`. Sets *error if this cannot be told. */
+/* Whether `call`, stat or lstat, finds `path`. Sets *error if this is not known. */
 static bool is_there(int (*call)(const char *path, struct stat *s), const char *path,
                      struct stat *s, int *error)
 {
@@ -216,7 +216,7 @@ bool path_exists(const char *path)
 enum status path_of_program(const char *dirs, const char *name, char *out, size_t size, bool *found)
 {
     struct stat s;
-    for (;; dirs++) {
+    for (dirs = dirs ? dirs : "/bin:/usr/bin";; dirs++) {
         size_t n = strcspn(dirs, ":");
         int length = snprintf(out, size, "%.*s%s%s", (int)n, dirs, n > 0 ? "/" : "", name);
         errno = ENOENT;

@@ -54,8 +54,9 @@ MUST_CHECK enum status path_look_dir(const char *path, bool *exists);
  * reason. */
 bool path_exists(const char *path);
 
-/* Looks for the executable file `name` in folders that are listed as in PATH, as a shell does.
- * Writes its path to `out`, and to *found whether there is one. */
+/* Looks for the executable file `name` in folders that are listed as in PATH, as a shell does
+ * (NULL: those of a shell without PATH). Writes its path to `out`, and to *found whether there is
+ * one. */
 MUST_CHECK enum status path_of_program(const char *dirs, const char *name, char *out, size_t size,
                                        bool *found);
 

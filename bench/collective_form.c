@@ -41,12 +41,6 @@ void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks,
         dtype_store(type, mem, i, collective_value(i, rank, ranks, round));
 }
 
-/* With all bits set, an element is NaN, -1 or 255, depending on its type. */
-static void set_poison(enum dtype type, void *mem, int64_t n)
-{
-    memset(mem, 0xff, (size_t)n * dtype_size(type));
-}
-
 static double combined(enum comm_reduction reduction, int64_t i, int ranks, int round)
 {
     double result = collective_value(i, 0, ranks, round);
@@ -428,10 +422,9 @@ static enum status form_fill(const struct form *f, int round)
 static enum status poison(const struct form *f, void *all)
 {
     const struct collective_buffers *b = f->buffers;
-    enum dtype type = f->config->type;
     for (int i = 0; i < b->turns; i++) {
         char *mem = (char *)all + (size_t)i * b->bytes;
-        set_poison(type, desk(b, mem), (int64_t)(b->bytes / dtype_size(type)));
+        memset(desk(b, mem), 0xff, b->bytes); /* NaN, -1 or 255, depending on the type */
         TRY(put(b, mem, b->bytes));
     }
     return STATUS_OK;

@@ -38,24 +38,18 @@ static void add_slots(const struct throughput_config *c, int key, struct through
         add_slot(p, key, THROUGHPUT_COMPILE, 0);
 }
 
-/* Whether the row is a compared row. The order of the compared rows reverses from round to round.
- */
-static bool is_compared(enum throughput_who who)
-{
-    return who == THROUGHPUT_OURS || who == THROUGHPUT_EAGER;
-}
-
 static void add_turn(struct throughput_plan *p, int slot, int round)
 {
     p->turn[p->n_turns++] = (struct throughput_turn){slot, round};
 }
 
-/* Adds the turns of the key's compared rows. */
+/* Adds the turns of the key's compared rows, whose order reverses from round to round. */
 static void add_round(int key, int round, struct throughput_plan *p)
 {
     for (int i = 0; i < p->n_slots; i++) {
         int k = round % 2 == 0 ? i : p->n_slots - 1 - i;
-        if (p->slot[k].key == key && is_compared(p->slot[k].who))
+        enum throughput_who who = p->slot[k].who;
+        if (p->slot[k].key == key && (who == THROUGHPUT_OURS || who == THROUGHPUT_EAGER))
             add_turn(p, k, round);
     }
 }

@@ -28,11 +28,6 @@ struct items {
     int n;
 };
 
-static bool is_end(const struct argp_option *o)
-{
-    return !o->name && !o->key && !o->doc;
-}
-
 static bool is_heading(const struct argp_option *o)
 {
     return !o->name && !o->key;
@@ -48,7 +43,7 @@ static bool has_letter(const struct argp_option *o)
 static enum status collect(const struct argp_option *options, struct items *all)
 {
     int group = 0;
-    for (const struct argp_option *o = options; !is_end(o); o++) {
+    for (const struct argp_option *o = options; o->name || o->key || o->doc; o++) {
         group = o->group ? o->group : group;
         if (o->flags & (OPTION_HIDDEN | OPTION_ALIAS))
             continue;

@@ -206,6 +206,8 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
             CHECK(status_fail(STATUS_DATA, "'%s' has values that no history can hold",
                               runs->repeat[i].dir));
     }
+    if (before.n + before.repeated + runs->n > HISTORY_MAX)
+        CHECK(status_fail(STATUS_DATA, "'%s' is full: begin another history", path));
     CHECK(journal_open(&j, path));
     for (int64_t i = 0; i < runs->n; i++)
         if (!is_known(&before, &runs->repeat[i]))

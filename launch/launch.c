@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +65,8 @@ static enum status find_kind(struct launch *l)
         return STATUS_OK;
     if (!hosts && !mpi) {
         char path[4096];
-        const char *dirs = getenv("PATH");
         bool found;
-        TRY(path_of_program(dirs ? dirs : "/bin:/usr/bin", "mpirun", path, sizeof path, &found));
+        TRY(path_of_program(getenv("PATH"), "mpirun", path, sizeof path, &found));
         if (!found)
             return STATUS_OK;
     }
@@ -295,14 +295,19 @@ static enum status run_jobs(struct launch *l, int *exit_code)
 {
     const struct launch_config *c = &l->config;
     const char *run = launch_command_value(c->argc, c->argv, "--out");
-    char path[PATH_MAX], before[PATH_MAX];
+    const char *from = launch_command_value(c->argc, c->argv, "--resume");
+    char path[PATH_MAX], before[PATH_MAX], file[PATH_MAX];
+    bool own = from && strcmp(from, "auto") == 0;
     TRY(prepare(l));
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
-    /* Without --resume, train refuses a folder with an earlier run, and so must a restart. */
-    bool refused = !follows && !launch_command_value(c->argc, c->argv, "--resume") &&
-                   (path_exists(path) || path_exists(before));
+    TRY(path_format(file, sizeof file, "%s", from && !own ? from : ""));
+    if (*file && run)
+        TRY(path_same(dirname(file), run, &own));
+    /* Without --resume, or with another run's checkpoint, train refuses a folder with an earlier
+     * run, and so must a restart. */
+    bool refused = !follows && !own && (path_exists(path) || path_exists(before));
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);

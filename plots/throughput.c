@@ -16,11 +16,6 @@ struct rates {
     double x_max, y_max;
 };
 
-static double rate_of(const struct step_record *s)
-{
-    return s->total_s > 0 ? (double)s->images / s->total_s : NAN;
-}
-
 /* Writes rows "time images/s running-median"; a blank line interrupts the curve at a pause. */
 static enum status rate_table(const struct drawing *d, const struct figure *f, int i, double unit,
                               struct rates *r)
@@ -34,7 +29,8 @@ static enum status rate_table(const struct drawing *d, const struct figure *f, i
     TRY(array_new(&rate, n + 2 * half + 1));
     double *scratch = rate + n;
     for (int64_t k = 0; k < n; k++)
-        rate[k] = rate_of(&run->step[k]);
+        rate[k] =
+            run->step[k].total_s > 0 ? (double)run->step[k].images / run->step[k].total_s : NAN;
     CHECK(figure_table(d, f, i, &table));
     bool lift = false;
     for (int64_t k = 0; k < n; k++) {

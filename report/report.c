@@ -413,7 +413,7 @@ static enum status write_document(const struct items *items, const struct format
     return writer_end(&w);
 }
 
-/* Removes the earlier document after the figures of the new one could not be written. */
+/* Removes the earlier document after something before the new one could not be written. */
 static void remove_earlier(const char *path)
 {
     char target[4096];
@@ -434,13 +434,13 @@ enum status report_make(const struct report_config *c)
     if (items.n == 0)
         CHECK(status_fail(STATUS_DATA, "'%s' has no record", c->dir[0]));
     st = c->draw ? draw_all(&items, c) : STATUS_OK;
+    if (st == STATUS_OK && c->markdown)
+        st = write_document(&items, &format_markdown, c->markdown, c->output, c->said, &damaged);
     if (st == STATUS_IO) {
         remove_earlier(c->markdown);
         remove_earlier(c->html);
     }
     CHECK(st);
-    if (c->markdown)
-        CHECK(write_document(&items, &format_markdown, c->markdown, c->output, c->said, &damaged));
     if (c->html)
         CHECK(write_document(&items, &format_html, c->html, c->output, c->said, &damaged));
     if (damaged.n > 0)

@@ -11,7 +11,6 @@
 #include "base/text_new.h"
 #include "results/rows.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -206,16 +205,15 @@ static enum status document_load(const char *dir, const char *file, json_t **out
 /* Sets the run's name: the last part of its path, without "." and trailing slashes. */
 static enum status name_set(struct run *run, const char *dir)
 {
-    char *path = realpath(dir, NULL);
-    if (!path)
-        return status_fail(STATUS_IO, "cannot look for '%s': %s", dir, strerror(errno));
-    const char *slash = strrchr(path, '/'), *last = slash[1] ? slash + 1 : path;
+    char *real = realpath(dir, NULL);
+    const char *path = real ? real : dir; /* a parent folder may be unreadable */
+    const char *slash = strrchr(path, '/'), *last = slash && slash[1] ? slash + 1 : path;
     enum status st;
     CHECK(text_new(&run->dir, "%s", dir));
     CHECK(array_new(&run->name, strlen(last) + 1));
     text_clean(run->name, strlen(last) + 1, last);
 done:
-    free(path);
+    free(real);
     return st;
 }
 

@@ -50,11 +50,10 @@ enum status session_identify(struct session *s)
  * killed before its first checkpoint; the run then starts again at step 0. */
 static enum status check_unlost(const struct session *s)
 {
-    char path[4096];
+    char from[4096];
     bool begun;
     struct run *run;
-    TRY(path_format(path, sizeof path, "%s/run.json", s->dir));
-    TRY(path_look(path, &begun));
+    TRY(dir_look(s->dir, "run.json", &begun));
     if (!begun)
         return STATUS_OK;
     TRY(run_load(s->dir, &run));
@@ -63,6 +62,7 @@ static enum status check_unlost(const struct session *s)
     each = each && run->n_epochs > 1 && isfinite(run->epoch[run->n_epochs - 1].train_loss);
     bool lost = run->checkpoints > 0 || each; /* weights that are not finite are not written */
     bool ended = run->summary || run_config(run, "command");
+    text_clean(from, sizeof from, run_config_text(run, "resume", ""));
     run_free(run);
     if (lost)
         return status_fail(STATUS_DATA,
@@ -74,6 +74,10 @@ static enum status check_unlost(const struct session *s)
         return status_fail(STATUS_USAGE,
                            "'%s' holds a run without a checkpoint; name another folder by --out",
                            s->dir);
+    if (*from && strcmp(from, "auto") != 0)
+        return status_fail(STATUS_USAGE,
+                           "'%s' began at '%s' and has no checkpoint yet: give --resume %s again",
+                           s->dir, from, from);
     if (steps > 0)
         text_print(stderr,
                    "ampscale: warning: '%s' has %" PRId64

@@ -110,6 +110,18 @@ static enum status claim_dir(struct session *s)
     return STATUS_OK;
 }
 
+/* Whether the run in a folder began at the checkpoint `from`, and no other
+ * is recorded. */
+static enum status has_only_begun(const char *dir, const char *from, bool *begun)
+{
+    struct run *run;
+    TRY(run_load(dir, &run));
+    *begun = strcmp(run_config_text(run, "resume", ""), from) == 0 && run->checkpoints == 0 &&
+             !run->summary;
+    run_free(run);
+    return STATUS_OK;
+}
+
 /* Appends to the record of a resumed run, or creates a new one. The record of --expect is opened
  * first, so that a run that cannot be compared with it leaves no folder. */
 static enum status begin_record(struct session *s, const struct run_info *info)
@@ -119,15 +131,21 @@ static enum status begin_record(struct session *s, const struct run_info *info)
                           &s->expected));
     const char *from = s->config->resume;
     char file[4096]; /* PATH_MAX */
-    bool same = true, taken = false;
+    bool same = true, taken = false, begun = false;
     bool given = from && strcmp(from, "auto") != 0;
-    if (given && !realpath(from, file))
-        return status_fail(STATUS_IO, "cannot look for '%s': %s", from, strerror(errno));
+    if (given && !realpath(from, file)) /* a parent folder may be unreadable */
+        TRY(path_format(file, sizeof file, "%s", from));
     if (given)
         TRY(path_same(dirname(file), s->dir, &same));
+    if (!same && !s->config->evaluate) { /* else another process may begin a run meanwhile */
+        TRY(dir_make(s->dir));
+        TRY(record_lock(s->dir, &s->claim));
+    }
     if (!same) /* the checkpoint is of another folder */
         TRY(dir_look(s->dir, "run.json", &taken));
     if (taken)
+        TRY(has_only_begun(s->dir, from, &begun));
+    if (taken && !begun)
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);
     struct run_info locked = *info;

@@ -247,6 +247,16 @@ restarted 2 0 "$trains; (( \$(wc -l <'$scratch/body.args') == 2 )) || { $fails; 
 rm -r run
 restarted 1 2 "$trains; echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2; exit 2" --restarts 2
 restarted 1 1 "$fails"
+# Nor is a folder with another run's checkpoint continued because the job was to begin at a third one.
+mkdir -p third run && touch third/checkpoint.safetensors run/checkpoint.safetensors
+play body "mpirun (Open MPI) 4.1.4" "$fails"
+for from in third run; do
+    rm -f body.args
+    expect 1 launch --mpirun ./body --nproc 2 --restarts 1 --log-dir l -- train --dummy --out run --resume $from/checkpoint.safetensors
+    times=1
+    [[ $from == third ]] || times=2
+    (($(wc -l <body.args) == times)) || fail "--resume $from/checkpoint.safetensors: mpirun was started $(wc -l <body.args) times, not $times"
+done
 
 # launch waits only --start-timeout seconds for an mpirun that starts no rank.
 play idle "mpirun (Open MPI) 4.1.4" "exec sleep 300"

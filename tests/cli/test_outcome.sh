@@ -61,6 +61,24 @@ for folder in whole other; do
     expect 2 train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --resume another/checkpoint.safetensors --out $folder
     one_line "continuing a run in the folder of another" "'$folder' already holds a run; name another folder by --out"
 done
+# A run that began at another one's checkpoint and has none of its own begins there again.
+from=(--seed 3 --epochs 2 --resume another/checkpoint.safetensors)
+expect_train 0 "${few[@]}" "${from[@]}" --out undisturbed
+cp -r undisturbed killed
+rm killed/*.safetensors killed/{summary,outcome}.json killed/{steps,epochs}.jsonl
+expect_train 2 "${few[@]}" --seed 3 --epochs 2 --resume auto --out killed
+one_line "resuming a run that has only begun" "'killed' began at 'another/checkpoint.safetensors' and has no checkpoint yet: give --resume another/checkpoint.safetensors again"
+expect_train 0 "${few[@]}" "${from[@]}" --out killed
+cmp {undisturbed,killed}/checkpoint.safetensors || fail "a run that began at another one's checkpoint again ends with other weights"
+expect_train 2 "${few[@]}" "${from[@]}" --out killed
+# Of two runs that begin in one folder at once, one says that the other is there.
+for i in {1..6}; do
+    "$program" train "${net[@]}" "${few[@]}" "${from[@]}" --out "race-$i" >out.2 2>err.2 &
+    run train "${net[@]}" "${few[@]}" --lr 0.01 "${from[@]}" --out "race-$i"
+    other=0
+    wait $! || other=$?
+    [[ $code-$other == 0-2 || $code-$other == 2-0 ]] || fail "two runs in one folder, round $i: $code and $other: $(cat err err.2)"
+done
 expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$PWD/another/checkpoint.safetensors" --out ./another/
 expect_train 0 "${few[@]}" --seed 3 --epochs 3 --steps 12 --resume another/checkpoint.safetensors --out within
 expect 0 report --no-figures -o report.md within

@@ -105,7 +105,7 @@ done
 cp -r kept/first kept/zebra
 interposed "stat:EIO:1-:kept/first" run report kept --no-figures -o report.md
 ((code == 5)) && grep -q "^ampscale: skipped: .*'kept/first': Input/output error" err && grep -q "^| zebra " report.md || fail "report: $code, $(<err)"
-# Two documents of one report tell of one record once, and do not forget it; a link counts no run twice.
+# Two documents of one report name a record once, and do not forget it; a link counts no run twice.
 ln -s first kept/link
 for place in run.json steps.jsonl; do
     for n in 1 2 3 4; do
@@ -117,6 +117,9 @@ done
 expect 0 report kept --no-figures -o report.md
 [[ $(grep -c '^| first ' report.md) == 2 ]] || fail "a link to a run counts it twice: $(grep '^| first ' report.md)"
 rm kept/link
+# If the first document cannot be written, the second is not that of an earlier report.
+expect 1 report kept --no-figures -o /dev/full --html report.html
+[[ ! -e report.html ]] || fail "an earlier report remains"
 # Nor does a report leave out records because of a single one.
 mkdir -p tree/a/runs tree/b
 cp -r reference tree/a/runs/one
@@ -197,9 +200,10 @@ for n in {1..8}; do
     ln -s target link
     mkfifo pipe
     interposed "stat:EIO:$n:link" run report reference --no-figures -o link
-    [[ -L link && -f target && $(stat -c %a target) == 600 ]] || fail "report -o, stat $n: $code, a link was replaced"
+    [[ -L link ]] || fail "report -o, stat $n: $code, a link was replaced"
+    ((code == 0)) && (umask 077 && echo old >target)
     interposed "stat:EIO:$n:target" run report reference --no-figures -o link
-    [[ -L link && -f target && $(stat -c %a target) == 600 ]] || fail "report -o, stat $n: $code, the mode was lost"
+    [[ -L link && ! -e target && $code == 1 || $(stat -c %a target) == 600 ]] || fail "report -o, stat $n: $code, the mode was lost"
     cat <pipe >drain &
     interposed "stat:EIO:$n:pipe" run report reference --no-figures -o pipe
     [[ -p pipe ]] || fail "report -o, stat $n: $code, a pipe was replaced"
