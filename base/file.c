@@ -374,9 +374,9 @@ enum status output_file_open(struct atomic_file *f, const char *path)
 enum status log_open(const char *path, int flags, int *fd)
 {
     struct stat s;
-    int error, follow = is_in_proc(path, &error)
-                            ? 0
-                            : O_NOFOLLOW; /* the name of a log in memory is a link */
+    int unknown; /* then a link is refused */
+    /* The name of a log in memory is a link. */
+    int follow = is_in_proc(path, &unknown) ? 0 : O_NOFOLLOW;
     flags |= O_CREAT | O_APPEND | O_CLOEXEC;
     *fd = open(path, flags | O_NONBLOCK | follow, 0666);
     bool other = *fd < 0 ? errno == ELOOP || errno == ENXIO /* a link, or a pipe without a reader */

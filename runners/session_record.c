@@ -110,8 +110,7 @@ static enum status claim_dir(struct session *s)
     return STATUS_OK;
 }
 
-/* Whether the run in a folder began at the checkpoint `from`, and no other
- * is recorded. */
+/* Whether the run in a folder began at the checkpoint `from`, and has recorded no other. */
 static enum status has_only_begun(const char *dir, const char *from, bool *begun)
 {
     struct run *run;
