@@ -253,9 +253,11 @@ enum status process_wait(const struct process_signals *signals, struct process *
             late_by(child, n, clock_ns() - before);
             TRY(reap(child, n, which)); /* after a pause, it may have ended before its limit */
         }
+        enum stop_action action = process_signals_take(signals); /* may be why it has ended */
+        if (*which < 0 || action != STOP_NOTHING)
+            press(child, n, action);
         if (*which >= 0)
             return STATUS_OK;
-        press(child, n, process_signals_take(signals));
     }
 }
 

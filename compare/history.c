@@ -189,6 +189,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     char path[REPEATS_PATH_SIZE];
     struct history before = {0};
     struct journal j = {0};
+    json_t *entries = json_array();
     double now_s = clock_wall_s();
     int fd = -1;
     enum status st, closed;
@@ -198,24 +199,23 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     if (path_exists(path))
         CHECK(history_load(dir, &before));
     for (int64_t i = 0; i < runs->n; i++) {
-        struct history_entry again;
-        json_t *entry = entry_json(&runs->repeat[i], now_s, accepted);
-        bool whole = entry_read(entry, &again);
-        json_decref(entry);
-        if (!whole)
+        struct history_entry e;
+        if (is_known(&before, &runs->repeat[i]))
+            continue;
+        json_add(entries, entry_json(&runs->repeat[i], now_s, accepted));
+        if (!entry_read(json_array_get(entries, json_array_size(entries) - 1), &e))
             CHECK(status_fail(STATUS_DATA, "'%s' has values that no history can hold",
                               runs->repeat[i].dir));
     }
-    if (before.n + before.repeated + runs->n > HISTORY_MAX)
+    if (before.n + before.repeated + (int64_t)json_array_size(entries) > HISTORY_MAX)
         CHECK(status_fail(STATUS_DATA, "'%s' is full: begin another history", path));
     CHECK(journal_open(&j, path));
-    for (int64_t i = 0; i < runs->n; i++)
-        if (!is_known(&before, &runs->repeat[i]))
-            CHECK(journal_write_json(&j, entry_json(&runs->repeat[i], now_s, accepted),
-                                     JSON_COMPACT));
+    for (size_t i = 0; i < json_array_size(entries); i++)
+        CHECK(journal_write_json(&j, json_incref(json_array_get(entries, i)), JSON_COMPACT));
 done:
     closed = journal_close(&j);
     history_free(&before);
+    json_decref(entries);
     fd_close(&fd);
     return st == STATUS_OK ? closed : st;
 }

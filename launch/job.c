@@ -295,8 +295,8 @@ static void watch(struct job *j)
     double end = clock_s() + c->start_timeout;
     while (j->running) {
         read_output(j, CHECK_MS);
-        enum stop_action action = process_signals_take(&j->launch->signals);
         reap(j);
+        enum stop_action action = process_signals_take(&j->launch->signals);
         if (j->running)
             take_stop(j, action);
         ask_to_stop(j);

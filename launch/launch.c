@@ -9,12 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -289,34 +289,35 @@ static enum status prepare(struct launch *l)
 }
 
 /* Runs the job, and restarts it after a failure; not after a signal to this process or a usage
- * error, which would occur again, nor without a checkpoint. If nodes join, only node 0 checks that
- * there is a checkpoint, because the other nodes may not have the run's folder. */
+ * error, which would occur again, nor without a checkpoint to continue at: the run's, with --resume
+ * auto, or one that the job has written. If nodes join, only node 0 checks this, because the other
+ * nodes may not have the run's folder. */
 static enum status run_jobs(struct launch *l, int *exit_code)
 {
     const struct launch_config *c = &l->config;
     const char *run = launch_command_value(c->argc, c->argv, "--out");
     const char *from = launch_command_value(c->argc, c->argv, "--resume");
-    char path[PATH_MAX], before[PATH_MAX], file[PATH_MAX];
+    char path[PATH_MAX], before[PATH_MAX];
+    struct stat at_first = {0}, now;
     bool own = from && strcmp(from, "auto") == 0;
     TRY(prepare(l));
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
-    TRY(path_format(file, sizeof file, "%s", from && !own ? from : ""));
-    if (*file && run)
-        TRY(path_same(dirname(file), run, &own));
-    /* Without --resume, or with another run's checkpoint, train refuses a folder with an earlier
-     * run, and so must a restart. */
-    bool refused = !follows && !own && (path_exists(path) || path_exists(before));
+    if (from && !own)
+        TRY(path_same(from, path, &own));
+    (void)stat(path, &at_first);
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
         /* If another launcher was stopped, only a job that may become smaller continues. */
         bool all = l->joins && c->min_nodes == c->nodes;
         bool stopped = stop_requested() || (all && code == 128 + SIGTERM);
-        if (restart > c->restarts || stopped || refused || code == 0 ||
+        bool written = stat(path, &now) == 0 &&
+                       memcmp(&now.st_mtim, &at_first.st_mtim, sizeof now.st_mtim) != 0;
+        if (restart > c->restarts || stopped || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
-            !(follows || path_exists(path) || path_exists(before)))
+            !(follows || written || (own && (path_exists(path) || path_exists(before)))))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());

@@ -9,11 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double computing_s(const struct step_record *s)
-{
-    return s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
-}
-
 enum status noise_of_steps(const struct run *run, struct noise *noise)
 {
     int64_t skip = run_warmup(run), far = 0;
@@ -23,8 +18,10 @@ enum status noise_of_steps(const struct run *run, struct noise *noise)
     if (noise->steps < 1)
         return STATUS_OK;
     TRY(array_new(&x, noise->steps));
-    for (int64_t i = 0; i < noise->steps; i++)
-        x[i] = computing_s(&run->step[skip + i]);
+    for (int64_t i = 0; i < noise->steps; i++) {
+        const struct step_record *s = &run->step[skip + i];
+        x[i] = s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
+    }
     double median = stats_median(x, noise->steps);
     for (int64_t i = 0; i < noise->steps; i++)
         far += x[i] > NOISE_FAR * median;

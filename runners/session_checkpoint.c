@@ -188,7 +188,8 @@ enum status session_checkpoint_prepare(struct session *s, const struct train_sta
     if (!session_leads(s))
         return STATUS_OK;
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir));
-    TRY(record_sync(s->record)); /* the record must have every step that the checkpoint includes */
+    if (s->record) /* must have every step that the checkpoint includes */
+        TRY(record_sync(s->record));
     return checkpoint_prepare(path, engine_network(s->engine), s->graph, &s->identity, state, f);
 }
 
@@ -207,6 +208,8 @@ enum status session_checkpoint_commit(struct session *s, struct atomic_file *f)
     linked = link(f->path, temp) == 0;
     CHECK(atomic_file_commit(f));
     linked = linked && rename(temp, prev) != 0;
+    if (!s->record)
+        goto done;
     CHECK(record_checkpoint(s->record, s->state.step));
     CHECK(on_save_request(s->on_save, s->record, s->state.step, true, true));
 done:

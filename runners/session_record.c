@@ -131,22 +131,27 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     const char *from = s->config->resume;
     char file[4096]; /* PATH_MAX */
     bool same = true, taken = false, begun = false;
-    bool given = from && strcmp(from, "auto") != 0;
+    bool given = from && strcmp(from, "auto") != 0 && !s->config->evaluate;
     if (given && !realpath(from, file)) /* a parent folder may be unreadable */
         TRY(path_format(file, sizeof file, "%s", from));
     if (given)
         TRY(path_same(dirname(file), s->dir, &same));
-    if (!same && !s->config->evaluate) { /* else another process may begin a run meanwhile */
+    if (given) { /* else another process may begin a run meanwhile */
         TRY(dir_make(s->dir));
         TRY(record_lock(s->dir, &s->claim));
-    }
-    if (!same) /* the checkpoint is of another folder */
         TRY(dir_look(s->dir, "run.json", &taken));
+    }
     if (taken)
         TRY(has_only_begun(s->dir, from, &begun));
-    if (taken && !begun)
+    if (taken && !begun && !same) /* the checkpoint is of another folder */
         return status_fail(STATUS_USAGE, "'%s' already holds a run; name another folder by --out",
                            s->dir);
+    if (given && !s->config->no_checkpoint) {
+        TRY(path_format(file, sizeof file, "%s/" CHECKPOINT_NAME, s->dir));
+        TRY(path_same(from, file, &same));
+        if (!same) /* if the run is lost before its next checkpoint, --resume auto finds this one */
+            TRY(session_checkpoint(s));
+    }
     struct run_info locked = *info;
     locked.lock = s->claim;
     s->claim = -1;

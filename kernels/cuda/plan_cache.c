@@ -40,11 +40,6 @@ void plan_cache_close(struct plan_cache *cache)
     free(cache);
 }
 
-size_t plan_cache_count(const struct plan_cache *cache)
-{
-    return cache->n;
-}
-
 /* The index of a key, or the index at which it would be inserted. */
 static size_t place(const struct plan_cache *cache, const char *key)
 {

@@ -85,5 +85,3 @@ const struct plan_choice *plan_cache_find(const struct plan_cache *cache, const 
  * not allow the key or the choice, or if the cache is full. */
 MUST_CHECK enum status plan_cache_put(struct plan_cache *cache, const char *key,
                                       const struct plan_choice *choice);
-
-size_t plan_cache_count(const struct plan_cache *cache);

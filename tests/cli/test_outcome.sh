@@ -83,6 +83,16 @@ expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$PWD/another/checkpoint
 expect_train 0 "${few[@]}" --seed 3 --epochs 3 --steps 12 --resume another/checkpoint.safetensors --out within
 expect 0 report --no-figures -o report.md within
 grep -q '^| within .* complete' report.md || fail "a run within an epoch, from the checkpoint of another: $(grep within report.md)"
+# A run that goes back to an older checkpoint, and is lost before its next one, continues there.
+longer=("${few[@]}" --dummy-train 400 --epochs 2)
+expect_train 0 "${longer[@]}" --keep-checkpoints 2 --out first
+cp -r first back && cp -r first ended
+expect_train 0 "${longer[@]}" --lr 0.01 --resume back/checkpoint-epoch-0001.safetensors --out back
+for folder in ended fresh; do
+    train_signalled KILL 1 "${longer[@]}" --lr 0.01 --resume first/../${folder/fresh/first}/checkpoint-epoch-0001.safetensors --out $folder
+    expect_train 0 "${longer[@]}" --lr 0.01 --resume auto --out $folder
+    cmp {back,$folder}/checkpoint.safetensors || fail "$folder: a run that went back and was lost ends with other weights"
+done
 # Weights that are not finite are not written, and so are not missing.
 expect_train 0 "${few[@]}" --lr 1e6 --on-nan continue --epochs 3 --out nan
 expect 2 train "${net[@]}" "${few[@]}" --lr 1e6 --on-nan continue --epochs 4 --resume auto --out nan
@@ -103,6 +113,16 @@ sed -i '0,/"libraries": {/s//&"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i
 cp history/history.jsonl was
 expect_error 5 "'deep' has values that no history can hold" compare --record history deep
 cmp was history/history.jsonl || fail "a run that was refused changed the history"
+# A full one takes no further run, but has those that it has.
+mkdir full
+sed -nE '$s/^(.*"added_s":)[0-9.]+(,"started_s":)[0-9.]+(.*)$/\1\t\2\t\3/p' history/history.jsonl |
+    awk -F'\t' '{ for (i = 2; i <= 100000; i++) print $1 i $2 i $3 }' >full/history.jsonl
+tail -n 1 history/history.jsonl >>full/history.jsonl
+cp full/history.jsonl was
+expect 0 compare --record full base/r1
+expect_error 5 "'full/history.jsonl' is full: begin another history" compare --record full changed/r1
+cmp was full/history.jsonl || fail "a full history was changed"
+rm -r full was
 expect 5 compare base changed
 grep -q "config.lr: '0.05' .*'0.05, then 0.01'" out && grep -q "config.momentum" out || fail "a run with two settings: $(<out)"
 # An attempt that trained nothing says nothing of the run.

@@ -212,6 +212,32 @@ for moment in 0.01 0.02 0.03 0.05 0.1 0.3; do
     ends 143
     none_left "early-$moment"
 done
+# A signal to the whole group ends a child that has no group of its own yet. The parent sees its end,
+# and knows why.
+cat >spec.json <<'END'
+{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [
+ {"name": "memory", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60,
+  "args": {"max_mib": 4, "iters": 1, "threads": 1}, "limits": {"wrong": {"max": 0}}}]}
+END
+cat >study.json <<'END'
+{"schema": 1, "name": "made", "about": "a test", "modes": {"nd": [1]}, "precisions": ["fp32"],
+ "archs": ["resnet8"], "batch": {"weak": [4]}, "image_size": 32, "threads": 1, "workers": 1, "repeats": 1,
+ "warmup_steps": 1, "measured_steps": 2, "limit_s": 60,
+ "data": [{"name": "jpeg", "generate": {"classes": 3, "train": 4, "val": 2, "size": 48}}]}
+END
+for command in "launch --mpirun /bin/true --nproc 1 -- info" "accept --spec ./spec.json --out accepted" "study study.json --out studied"; do
+    ! sanitized || break
+    read -ra words <<<"$command"
+    set -m # gives the job its own group
+    LD_PRELOAD=$build_dir/tests/interpose/libinterpose.so AMPSCALE_INTERPOSE=spawn:delay1000:2 starts "${words[0]}" "${words[@]}"
+    set +m
+    await 20 pgrep -P "$job" >/dev/null || fail "$command starts no child"
+    kill -STOP "$job" && kill -TERM -- "-$job"
+    await 20 grep -q '^State:[[:space:]]*Z' "/proc/$(pgrep -P "$job")/status" || fail "$command: the child has its own group"
+    kill -CONT "$job"
+    ends 143
+done
+
 # A request to the supervisors does not reach the commands that they are just starting.
 if [[ ${4-} == mpirun ]] && ! sanitized; then
     rm -r early-logs

@@ -81,6 +81,7 @@ WRAP(KIND_TRUNCATE, int, -1, ftruncate, (int fd, off_t size), (fd, size), NULL, 
 WRAP(KIND_LOCK, int, -1, flock, (int fd, int how), (fd, how), NULL, fd)
 WRAP(KIND_MMAP, void *, MAP_FAILED, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t offset), (at, n, prot, flags, fd, offset), NULL, fd)
 WRAP(KIND_SPAWN, pid_t, -1, fork, (void), (), NULL, -1)
+WRAP(KIND_SPAWN, int, -1, setpgid, (pid_t pid, pid_t group), (pid, group), NULL, -1)
 WRAP(KIND_SPAWN, int, -1, execv, (const char *path, char *const argv[]), (path, argv), path, -1)
 WRAP(KIND_SPAWN, int, -1, execvp, (const char *path, char *const argv[]), (path, argv), path, -1)
 WRAP(KIND_SPAWN, int, errno, posix_spawnp, (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions, const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const env[restrict]), (pid, path, actions, attributes, argv, env), path, -1)
