@@ -179,13 +179,6 @@ static enum status write_info(const struct record *r, const struct run_info *inf
     return json_write(run, JSON_INDENT(2), "%s/run.json", r->dir);
 }
 
-/* Begins a run in a folder that is open, locked and without a run. */
-static enum status record_begin(struct record *r, const struct run_info *info)
-{
-    TRY(write_info(r, info));
-    return journals_open(r);
-}
-
 /* Writes the lines that mark the beginning of this attempt. */
 static enum status resume_event(struct record *r, const struct run_info *info, int64_t step,
                                 int64_t epoch)
@@ -257,7 +250,9 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
                           "'%s' already holds a run; name another folder by --out, or resume a "
                           "training with --resume auto",
                           dir));
-    CHECK(found ? record_continue(r, info, step, epoch) : record_begin(r, info));
+    CHECK(found ? record_continue(r, info, step, epoch) : write_info(r, info));
+    if (!found)
+        CHECK(journals_open(r));
     /* The record is open: sets the observer, and calls its function `begin`. */
     r->observer = info->observer;
     if (r->observer)

@@ -149,15 +149,16 @@ static enum status load_weights(struct session *s)
     return STATUS_OK;
 }
 
-/* Applies --start-epoch. Moves the position back to the start of a step if the number of ranks or
- * of micro-batches has changed. */
+/* Applies --start-epoch, but --resume auto goes back to no epoch: a restart continues. Moves the
+ * position back to the start of a step if the number of ranks or of micro-batches has changed. */
 static enum status settle_position(struct session *s)
 {
     const struct train_config *c = s->config;
     if (c->start_epoch > 0 && c->steps > 0 && c->start_epoch * s->train_steps >= c->steps)
         return status_fail(STATUS_USAGE, "--start-epoch %d: --steps %lld leave none to train",
                            c->start_epoch, (long long)c->steps);
-    if (c->start_epoch >= 0)
+    bool resumes = c->resume && strcmp(c->resume, "auto") == 0;
+    if (c->start_epoch >= 0 && !(resumes && s->state.epoch >= c->start_epoch))
         s->state = (struct train_state){.epoch = c->start_epoch,
                                         .step = c->start_epoch * s->train_steps,
                                         .best_top1 = s->state.best_top1,
@@ -200,12 +201,14 @@ enum status session_checkpoint_commit(struct session *s, struct atomic_file *f)
 {
     enum status st;
     char prev[4096], temp[sizeof f->temp];
-    bool linked = false;
+    bool linked = false, from = false;
     if (!session_leads(s) || !*f->path) /* no checkpoint was prepared (--on-nan) */
         return STATUS_OK;
     CHECK(path_format(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, s->dir));
     CHECK(path_temporary(prev, temp, sizeof temp));
-    linked = link(f->path, temp) == 0;
+    if (!s->record) /* a run begins here: the same command finds the file of --resume again */
+        CHECK(path_same(s->config->resume, prev, &from));
+    linked = !from && link(f->path, temp) == 0;
     CHECK(atomic_file_commit(f));
     linked = linked && rename(temp, prev) != 0;
     if (!s->record)

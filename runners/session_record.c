@@ -137,7 +137,7 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (given)
         TRY(path_same(dirname(file), s->dir, &same));
     if (given) { /* else another process may begin a run meanwhile */
-        TRY(dir_make(s->dir));
+        TRY(s->config->out ? dir_make(s->dir) : claim_dir(s));
         TRY(record_lock(s->dir, &s->claim));
         TRY(dir_look(s->dir, "run.json", &taken));
     }

@@ -243,7 +243,7 @@ const struct setting train_unrecorded[] = {
     {"classes", 0, "N", "1000", "Classes of synthetic images",
      AS_INTEGER(config.classes, 1, TRAIN_CLASSES_MAX), IN(DATA)},
     {"start-epoch", 0, "N", NULL,
-     "Number of the first epoch (default: the checkpoint's epoch, or 0 without a checkpoint)",
+     "Number of the first epoch (default, and with --resume auto at least: the checkpoint's, or 0)",
      AS_INTEGER(config.start_epoch, 0, 1000000), IN(OPTIMIZER)},
     {"opt-level", 0, "O0|O1|O2|O3", NULL, "Apex's optimization level, instead of --precision",
      AS_TEXT(config.precision), IN(PRECISION)},

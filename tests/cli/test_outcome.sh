@@ -79,6 +79,16 @@ for i in {1..6}; do
     wait $! || other=$?
     [[ $code-$other == 0-2 || $code-$other == 2-0 ]] || fail "two runs in one folder, round $i: $code and $other: $(cat err err.2)"
 done
+# Without --out, each takes a name of its own.
+pids=()
+for i in {1..4}; do
+    "$program" train "${net[@]}" "${few[@]}" "${from[@]}" >out.$i 2>err.$i &
+    pids+=($!)
+done
+for i in {1..4}; do
+    wait "${pids[i - 1]}" || fail "one of four runs that name their folders: $(<err.$i)"
+done
+[[ $(ls runs) == $'resnet8-001\nresnet8-002\nresnet8-003\nresnet8-004' ]] || fail "four runs name their folders: $(ls runs)"
 expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$PWD/another/checkpoint.safetensors" --out ./another/
 expect_train 0 "${few[@]}" --seed 3 --epochs 3 --steps 12 --resume another/checkpoint.safetensors --out within
 expect 0 report --no-figures -o report.md within
@@ -93,6 +103,18 @@ for folder in ended fresh; do
     expect_train 0 "${longer[@]}" --lr 0.01 --resume auto --out $folder
     cmp {back,$folder}/checkpoint.safetensors || fail "$folder: a run that went back and was lost ends with other weights"
 done
+# Also the same command continues there, even from the previous checkpoint, which each new one replaces.
+back=("${longer[@]}" --lr 0.01 --resume prev/checkpoint-prev.safetensors --out prev)
+cp -r first prev
+train_signalled KILL 1 "${back[@]}"
+expect_train 0 "${back[@]}"
+cmp {back,prev}/checkpoint.safetensors || fail "a run that went back to the previous checkpoint ends with other weights"
+# --start-epoch is where a run begins, not where it continues.
+begun=("${few[@]}" --epochs 400 --steps 60 --start-epoch 1)
+expect_train 0 "${begun[@]}" --out epoch1
+train_signalled KILL 30 "${begun[@]}" --out epoch1-again
+expect_train 0 "${begun[@]}" --out epoch1-again --resume auto
+cmp epoch1{,-again}/checkpoint.safetensors || fail "a run continues at --start-epoch"
 # Weights that are not finite are not written, and so are not missing.
 expect_train 0 "${few[@]}" --lr 1e6 --on-nan continue --epochs 3 --out nan
 expect 2 train "${net[@]}" "${few[@]}" --lr 1e6 --on-nan continue --epochs 4 --resume auto --out nan
