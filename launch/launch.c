@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "comm/control.h"
 #include "launch/parts.h"
-#include "results/schema.h"
+#include "results/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -288,6 +288,15 @@ static enum status prepare(struct launch *l)
     return STATUS_OK;
 }
 
+/* Whether another process writes a run to the folder. Waits a moment for one that ends. */
+static bool is_in_use(const char *run)
+{
+    int lock = -1;
+    bool used = run && path_exists(run) && record_lock(run, &lock) != STATUS_OK;
+    fd_close(&lock);
+    return used;
+}
+
 /* Runs the job, and restarts it after a failure; not after a signal to this process or a usage
  * error, which would occur again, nor without a checkpoint to continue at: the run's, with --resume
  * auto, or one that the job has written. If nodes join, only node 0 checks this, because the other
@@ -306,6 +315,7 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
     if (from && !own)
         TRY(path_same(from, path, &own));
+    bool others = c->restarts > 0 && !own && is_in_use(run);
     (void)stat(path, &at_first);
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
@@ -317,7 +327,8 @@ static enum status run_jobs(struct launch *l, int *exit_code)
                        memcmp(&now.st_mtim, &at_first.st_mtim, sizeof now.st_mtim) != 0;
         if (restart > c->restarts || stopped || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
-            !(follows || written || (own && (path_exists(path) || path_exists(before)))))
+            !(follows || (written && !others && !is_in_use(run)) ||
+              (own && (path_exists(path) || path_exists(before)))))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());

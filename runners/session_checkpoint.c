@@ -92,10 +92,6 @@ static enum status resume_auto(struct session *s)
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
     enum status st = STATUS_OK;
     int found = 0;
-    bool is_dir;
-    TRY(path_look_dir(s->dir, &is_dir));
-    if (is_dir) /* a process that stops there may still write a newer checkpoint */
-        TRY(record_lock(s->dir, &s->claim));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[4096];
         bool exists;
@@ -142,6 +138,11 @@ static enum status load_weights(struct session *s)
         return STATUS_OK;
     if (c->evaluate)
         return weights_load(c->resume, net, s->graph, NULL);
+    bool is_dir = false;
+    if (c->out)
+        TRY(path_look_dir(s->dir, &is_dir));
+    if (is_dir) /* a process that stops there may still write a newer checkpoint */
+        TRY(record_lock(s->dir, &s->claim));
     if (strcmp(c->resume, "auto") == 0)
         return resume_auto(s);
     TRY(checkpoint_load(c->resume, net, s->graph, &s->identity, &s->state));

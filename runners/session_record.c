@@ -134,11 +134,11 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     bool given = from && strcmp(from, "auto") != 0 && !s->config->evaluate;
     if (given && !realpath(from, file)) /* a parent folder may be unreadable */
         TRY(path_format(file, sizeof file, "%s", from));
-    if (given)
-        TRY(path_same(dirname(file), s->dir, &same));
     if (given) { /* else another process may begin a run meanwhile */
+        TRY(path_same(dirname(file), s->dir, &same));
         TRY(s->config->out ? dir_make(s->dir) : claim_dir(s));
-        TRY(record_lock(s->dir, &s->claim));
+        if (s->claim <= 0)
+            TRY(record_lock(s->dir, &s->claim));
         TRY(dir_look(s->dir, "run.json", &taken));
     }
     if (taken)
@@ -149,7 +149,8 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (given && !s->config->no_checkpoint) {
         TRY(path_format(file, sizeof file, "%s/" CHECKPOINT_NAME, s->dir));
         TRY(path_same(from, file, &same));
-        if (!same) /* if the run is lost before its next checkpoint, --resume auto finds this one */
+        /* for --resume auto if the run is lost before the next; it would not see changed data */
+        if (!same && !s->state.data_before)
             TRY(session_checkpoint(s));
     }
     struct run_info locked = *info;

@@ -153,25 +153,12 @@ static bool is_due(const struct session *s, int every)
     return every <= 1 || last || ended % every == 0;
 }
 
-/* Returns whether a checkpoint within the epoch is due after the steps that have begun so far. */
-static bool checkpoint_due(const struct session *s, const struct step_queue *q)
-{
-    int64_t every = s->config->checkpoint_steps;
-    return every && q->step % every == 0 && q->batch < s->train_batches;
-}
-
 /* Compares the replicas; all ranks reach the same verdict, unless one of them cannot compare. */
 static enum status check_replicas(struct session *s, bool statistics)
 {
     enum status st = engine_check_replicas(s->engine, statistics);
     s->agreed = st == STATUS_MISMATCH;
     return st;
-}
-
-static bool replicas_due(const struct session *s, const struct step_queue *q)
-{
-    int64_t every = s->config->check_replicas;
-    return every && q->step % every == 0;
 }
 
 /* Checks that a complete epoch had a valid image. All ranks have the same sums. */
@@ -229,6 +216,7 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
 {
     struct step_queue q;
     double end = begun;
+    int64_t saves = s->config->checkpoint_steps, checks = s->config->check_replicas;
     step_queue_begin(&q, s);
     while (!is_enough(s, q.step) && q.batch < s->train_batches) {
         enum status st = step_begin(s, &q, end);
@@ -237,7 +225,8 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
             break;
         }
         TRY(st);
-        bool save = checkpoint_due(s, &q), check = save || replicas_due(s, &q);
+        bool save = saves && q.step % saves == 0 && q.batch < s->train_batches;
+        bool check = save || (checks && q.step % checks == 0);
         TRY(end_steps(s, &q, check ? 0 : engine_lag(s->engine), p, &end, r));
         if (!check)
             continue;

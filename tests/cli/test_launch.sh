@@ -250,14 +250,19 @@ restarted 1 1 "$fails"
 # Nor is a folder with another run's checkpoint continued because the job was to begin at a third one.
 mkdir -p third run && touch third/checkpoint.safetensors run/checkpoint.safetensors
 play body "mpirun (Open MPI) 4.1.4" "$fails"
-for from in third/checkpoint run/older run/checkpoint written; do
+for from in third/checkpoint run/older run/checkpoint written others; do
     rm -f body.args
     [[ $from != written ]] || play body "mpirun (Open MPI) 4.1.4" "$trains; $fails" # the job's own checkpoint
+    if [[ $from == others ]]; then # another process trains there meanwhile
+        flock --no-fork run sleep 1000 &
+        await 20 bash -c '! flock -n run true'
+    fi
     expect 1 launch --mpirun ./body --nproc 2 --restarts 1 --log-dir l -- train --dummy --out run --resume $from.safetensors
     times=1
     [[ $from != run/checkpoint && $from != written ]] || times=2
     (($(wc -l <body.args) == times)) || fail "--resume $from.safetensors: mpirun was started $(wc -l <body.args) times, not $times"
 done
+kill %% && wait %% 2>/dev/null
 
 # launch waits only --start-timeout seconds for an mpirun that starts no rank.
 play idle "mpirun (Open MPI) 4.1.4" "exec sleep 300"
