@@ -124,7 +124,7 @@ MUST_CHECK enum status session_load(struct session *s);
 /* Rank 0 writes the latest checkpoint and keeps the previous checkpoint. session_checkpoint_prepare
  * writes a checkpoint of `state` to a temporary file on disk. session_checkpoint_commit renames
  * this file; call it when the session's state equals `state`. session_checkpoint calls both
- * functions. A failure leaves the latest checkpoint unchanged. */
+ * functions, also before the record begins. A failure leaves the latest checkpoint unchanged. */
 MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
                                                   const struct train_state *state,
                                                   struct atomic_file *f);

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* The kinds of calls and their names. "file" stands for each of those before it. "fsync-folder" has
- * syncfs, "rename" has link, "print" is a write to standard output, "spawn" has fork and exec,
- * "pipe" has socketpair, signalfd and dup2, and "bind" has listen and setsockopt. */
+ * syncfs, "rename" has link, "print" is a write to standard output, "spawn" has fork, exec and
+ * setpgid, "pipe" has socketpair, signalfd and dup2, and "bind" has listen and setsockopt. */
 #define INTERPOSE_KINDS(X)                                                                         \
     X(OPEN, "open"), X(OPENDIR, "opendir"), X(READDIR, "readdir"), X(STAT, "stat"),                \
         X(READ, "read"), X(WRITE, "write"), X(CLOSE, "close"), X(SEEK, "seek"), X(FSYNC, "fsync"), \

@@ -49,8 +49,7 @@ static struct plan_cache *filled(void)
     return c;
 }
 
-/* The number of facts in the file that the cache writes, whose first and last lines are no facts.
- */
+/* The number of facts in the file that the cache writes; its first and last lines are no facts. */
 static int count_of(const struct plan_cache *c)
 {
     char *text;
