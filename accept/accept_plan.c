@@ -18,13 +18,15 @@ static enum status add_output(const struct accept_arg *a, const char *check, con
 {
     char path[ACCEPT_PATH_SIZE];
     const char *end = dir + strlen(dir);
+    bool exists;
     if (!check)
         return STATUS_OK;
     for (int up = 0; up < 2; up++) /* shortens <node>/checks/<check>/r<k> to <node>/checks */
         while (end > dir && *--end != '/')
             continue;
     TRY(path_format(path, sizeof path, "%.*s/%s/r1/output.json", (int)(end - dir), dir, check));
-    return path_exists(path) ? words_add_all(w, a->flag, path, NULL) : STATUS_OK;
+    TRY(path_look(path, &exists));
+    return exists ? words_add_all(w, a->flag, path, NULL) : STATUS_OK;
 }
 
 static enum status add_arg(const struct accept_arg *a, const struct accept_spec *spec,
@@ -77,6 +79,7 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     const struct accept_kind *kind = check->kind;
     int64_t ranks = ranks_of(spec, check);
     char record[ACCEPT_PATH_SIZE];
+    bool begun = false;
     TRY(path_format(record, sizeof record, "%s/work/%s", dir, kind->work ? kind->work : ""));
     TRY(words_add(w, "%s", program));
     if (ranks > 1) {
@@ -103,7 +106,9 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     }
     if (kind->work)
         TRY(words_add_flag(w, "--out", "%s/work", dir));
-    if (kind->resumes && path_exists(record))
+    if (kind->resumes)
+        TRY(path_look(record, &begun));
+    if (begun)
         TRY(words_add(w, "--resume"));
     return kind->folder ? words_add_flag(w, "--out", "%s/run", dir) : STATUS_OK;
 }

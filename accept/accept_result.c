@@ -382,9 +382,11 @@ enum status accept_report_load(const char *dir, struct accept_report *r)
 {
     char path[ACCEPT_PATH_SIZE];
     json_t *object;
+    bool exists;
     *r = (struct accept_report){0};
     TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists)
         return status_fail(STATUS_DATA, "'%s' holds no results of an acceptance: no " ACCEPT_FILE,
                            dir);
     TRY(json_read(path, REPORT_MAX_BYTES, &object));

@@ -44,17 +44,16 @@ static enum status read_object(const char *path, json_t **object)
     return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
-/* Whether the folder holds results of checks. */
-static bool has_results(const char *checks)
+/* Sets *any to whether the folder holds results of checks. */
+static enum status has_results(const char *checks, bool *any)
 {
-    static const char *const ends[] = {".json", ".part"};
-    bool any = false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct words names = {0};
-        any = any || (dir_list(checks, ends[i], &names) == STATUS_OK && names.n > 0);
-        words_free(&names);
-    }
-    return any;
+    struct words names = {0};
+    enum status st = dir_list(checks, "", &names);
+    *any = false;
+    for (int i = 0; i < names.n; i++)
+        *any = *any || text_ends_with(names.v[i], ".json") || text_ends_with(names.v[i], ".part");
+    words_free(&names);
+    return st == STATUS_DATA ? STATUS_OK : st; /* there is no folder */
 }
 
 /* Writes `is` to `<of>.json`, or compares it with that file. `name`: for the message. */
@@ -64,16 +63,19 @@ static enum status keep(const char *of, const char *name, json_t *is,
     char path[ACCEPT_PATH_SIZE], checks[ACCEPT_PATH_SIZE];
     const char *key, *other = NULL;
     json_t *was = NULL, *value;
+    bool exists, begun;
     TRY(path_format(path, sizeof path, "%s/%s.json", store->dir, of));
     TRY(path_format(checks, sizeof checks, "%s/checks", store->dir));
-    if (!path_exists(path) && !has_results(checks))
+    TRY(path_look(path, &exists));
+    TRY(has_results(checks, &begun));
+    if (!exists && !begun)
         return json_write(json_incref(is), ACCEPT_JSON, "%s", path);
     if (!resume)
         return status_fail(
             STATUS_USAGE,
             "'%s' already holds results; --resume continues them, or give another --out",
             store->dir);
-    enum status st = path_exists(path) ? json_read(path, FILE_MAX_BYTES, &was) : STATUS_OK;
+    enum status st = exists ? json_read(path, FILE_MAX_BYTES, &was) : STATUS_OK;
     if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, but may still contain
                                                * the same value */
         return st;
@@ -147,20 +149,30 @@ static enum status result_path(const struct accept_store *store, const char *che
 }
 
 /* Reads a check's measurements so far, and sets *whole to whether the check has ended. The result
- * is zeroed if the file is missing or cannot be read. */
+ * is zeroed if the file is missing or, with a warning, damaged. */
 static enum status accept_store_read(const struct accept_store *store, const char *check,
                                      struct accept_result *r, bool *whole)
 {
     char path[ACCEPT_PATH_SIZE];
     *r = (struct accept_result){0};
     TRY(result_path(store, check, true, path));
-    *whole = path_exists(path);
+    TRY(path_look(path, whole));
     TRY(result_path(store, check, *whole, path));
-    json_t *object;
-    if (read_object(path, &object) == STATUS_OK && accept_result_parse(object, r) == STATUS_OK &&
-        strcmp(r->name, check) != 0)
-        accept_result_free(r);
+    bool exists = *whole;
+    if (!exists)
+        TRY(path_look(path, &exists));
+    if (!exists)
+        return STATUS_OK;
+    json_t *object = NULL;
+    enum status st = read_object(path, &object);
+    st = st == STATUS_OK ? accept_result_parse(object, r) : st;
     json_decref(object);
+    if (st != STATUS_OK && st != STATUS_DATA)
+        return st;
+    if (st == STATUS_DATA)
+        text_print(stderr, "ampscale: warning: '%s' is damaged: its check runs again", path);
+    else if (strcmp(r->name, check) != 0)
+        accept_result_free(r);
     *whole = *whole && *r->name;
     return STATUS_OK;
 }
@@ -221,7 +233,7 @@ static enum status accept_store_output(const struct accept_kind *kind, const cha
     char path[ACCEPT_PATH_SIZE];
     TRY(path_format(path, sizeof path, "%s/output.json", dir));
     enum status st = read_object(path, output);
-    if (st == STATUS_OK || !kind->work)
+    if (st != STATUS_DATA || !kind->work)
         return st;
     st = accept_store_record(kind, dir, output);
     *partial = st == STATUS_OK;
@@ -590,10 +602,11 @@ static enum status take_interrupted(const struct work *w, const struct accept_ch
                                     struct accept_result *r)
 {
     char dir[ACCEPT_PATH_SIZE];
-    bool partial = false;
+    bool partial = false, exists;
     begin_result(check, r);
     TRY(accept_store_repeat_path(&w->store, check->name, r->repeats + 1, dir));
-    if (path_exists(dir)) {
+    TRY(path_look(dir, &exists));
+    if (exists) {
         r->repeats++;
         TRY(read_repeat(w, check, dir, r, &partial));
     }

@@ -2,6 +2,7 @@
 #include "accept/fleet.h"
 #include "base/array.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -232,17 +233,12 @@ static enum status add_name(struct judging *j, const char *name)
     return STATUS_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Sorts the names of metrics and removes duplicates. */
 static void names_unite(struct judging *j)
 {
     int kept = 0;
     if (j->n_names > 0)
-        qsort(j->name, (size_t)j->n_names, sizeof *j->name, by_name);
+        qsort(j->name, (size_t)j->n_names, sizeof *j->name, text_order);
     for (int i = 0; i < j->n_names; i++)
         if (kept == 0 || strcmp(j->name[kept - 1], j->name[i]) != 0)
             j->name[kept++] = j->name[i];

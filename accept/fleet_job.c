@@ -162,6 +162,7 @@ static enum status add_node(struct fleet_input *in, const char *dir, const char 
 {
     char spec[ACCEPT_PATH_SIZE];
     struct accept_report r;
+    bool exists;
     TRY(path_format(spec, sizeof spec, "%s/spec.json", dir));
     enum status st = accept_report_load(dir, &r);
     if (st == STATUS_DATA || st == STATUS_IO)
@@ -176,9 +177,11 @@ static enum status add_node(struct fleet_input *in, const char *dir, const char 
     else
         st = status_context(fleet_input_report(in, &r, name ? name : r.node, dir), "'%s'", dir);
     accept_report_free(&r);
-    if (st == STATUS_OK && !*in->spec_file && path_exists(spec))
+    TRY(st);
+    TRY(path_look(spec, &exists));
+    if (exists && !*in->spec_file)
         memcpy(in->spec_file, spec, sizeof spec);
-    return st;
+    return STATUS_OK;
 }
 
 /* Adds the nodes that have folders in `dir`; increments *found for each. */
@@ -232,7 +235,8 @@ static enum status fleet_input_add(struct fleet_input *in, const char *path)
     if (found > 0)
         return STATUS_OK;
     TRY(path_format(file, sizeof file, "%s/%s", path, FLEET_SUMMARY));
-    if (!path_exists(file))
+    TRY(path_look(file, &has));
+    if (!has)
         return status_fail(STATUS_DATA, "no results of nodes in '%s': it has neither %s nor %s",
                            path, ACCEPT_FILE, FLEET_SUMMARY);
     return nodes_read(file, &in->nodes);
@@ -416,8 +420,8 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
 {
     char path[ACCEPT_PATH_SIZE];
     size_t size;
-    bool judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
-                  end->code == status_exit_code(STATUS_DATA);
+    bool exists, judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
+                          end->code == status_exit_code(STATUS_DATA);
     if (stop_requested())
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; --resume runs the remaining checks",
@@ -425,7 +429,8 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
     if (end->code == status_exit_code(STATUS_USAGE))
         return status_fail(STATUS_USAGE, "%s", end->message); /* "": already reported */
     TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, n->dir));
-    if (judged && path_exists(path))
+    TRY(path_look(path, &exists));
+    if (judged && exists)
         return file_read(path, REPORT_BYTES_MAX, &n->report, &size);
     if (end->code > 128)
         return status_fail(STATUS_DATA, "the node's test suite was ended by a signal: %s",

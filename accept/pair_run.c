@@ -305,8 +305,9 @@ static enum status mark_failing(const char *failing, struct look *l)
     struct launch_hosts hosts = {0};
     enum status st = STATUS_OK;
     if (l->world.rank == 0) {
-        CHECK(path_exists(failing) ? launch_hosts_read(&hosts, failing)
-                                   : launch_hosts_parse(&hosts, failing));
+        bool file;
+        CHECK(path_look(failing, &file));
+        CHECK(file ? launch_hosts_read(&hosts, failing) : launch_hosts_parse(&hosts, failing));
         for (int i = 0; i < hosts.n; i++)
             CHECK(mark(l, hosts.v[i].name));
     }

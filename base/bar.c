@@ -17,14 +17,6 @@ int bar_descriptor(FILE *out)
     return out == stdout ? STDOUT_FILENO : out == stderr ? STDERR_FILENO : fileno(out);
 }
 
-/* Number of columns of the terminal; 80 if the terminal does not report it. */
-static int terminal_columns(FILE *out)
-{
-    struct winsize size;
-    bool known = ioctl(bar_descriptor(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return known ? size.ws_col : 80;
-}
-
 /* Writes to `out` as many complete fields as fit into `room` columns. */
 static void fields_text(const char *const *field, int n, int room, char out[FIELDS_MAX])
 {
@@ -52,7 +44,9 @@ void bar_text(char *out, double share, int columns)
 void bar_draw(FILE *out, const char *title, double share, const char *const *field, int n)
 {
     char bar[BAR_MAX + 4] = " ", fields[FIELDS_MAX];
-    int room = terminal_columns(out) - 1 - (int)strlen(title);
+    struct winsize size;
+    bool known = ioctl(bar_descriptor(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    int room = (known ? size.ws_col : 80) - 1 - (int)strlen(title);
     fields_text(field, n, room, fields);
     int width = room - (int)strlen(fields) - 3;
     if (width >= 4)

@@ -177,8 +177,18 @@ static bool is_there(int (*call)(const char *path, struct stat *s), const char *
 
 enum status path_stat(const char *path, struct stat *s, bool *exists)
 {
-    *exists = stat(path, s) == 0;
-    return *exists || errno == ENOENT || errno == ENOTDIR ? STATUS_OK : cannot_look(path);
+    int error = 0;
+    *exists = is_there(stat, path, s, &error);
+    errno = error;
+    return error == 0 ? STATUS_OK : cannot_look(path);
+}
+
+enum status path_taken(const char *path, bool *taken)
+{
+    int error = 0;
+    *taken = is_there(lstat, path, &(struct stat){0}, &error);
+    errno = error;
+    return error == 0 ? STATUS_OK : cannot_look(path);
 }
 
 enum status path_look(const char *path, bool *exists)

@@ -39,6 +39,9 @@ MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
  * there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
+/* As path_look, but a link that leads nowhere takes its name too. */
+MUST_CHECK enum status path_taken(const char *path, bool *taken);
+
 /* As path_look; *s is the status of the file or folder, if it exists. */
 MUST_CHECK enum status path_stat(const char *path, struct stat *s, bool *exists);
 
@@ -49,9 +52,8 @@ MUST_CHECK enum status path_same(const char *a, const char *b, bool *same);
  * nowhere, or to itself, is none. STATUS_IO as path_look. */
 MUST_CHECK enum status path_look_dir(const char *path, bool *exists);
 
-/* For a caller that opens the file next: returns false only if there is no file or folder at
- * `path`. If the check itself fails, returns true, so that the caller's open fails and gives the
- * reason. */
+/* As path_look, but takes what cannot be looked at for what exists: for messages, and where the
+ * next process gives the reason. */
 bool path_exists(const char *path);
 
 /* Looks for the executable file `name` in folders that are listed as in PATH, as a shell does

@@ -77,6 +77,7 @@ enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
     bool held = errno == EWOULDBLOCK;
     const char *why = strerror(errno);
     fd_close(fd);
+    TRY(stop_check());
     if (held)
         return status_fail(STATUS_IO, "another '%s' is using '%s'; wait until it has finished", who,
                            dir);

@@ -31,9 +31,11 @@ static enum status program_folder(char *dir, size_t size)
 static enum status find_module(const struct module_file *m, char *path, size_t size)
 {
     const char *named = getenv(m->variable);
+    bool exists;
     if (named && *named) {
         TRY(path_format(path, size, "%s%s", strchr(named, '/') ? "" : "./", named));
-        if (path_exists(path))
+        TRY(path_look(path, &exists));
+        if (exists)
             return STATUS_OK;
         return status_fail(STATUS_UNSUPPORTED, "%s names '%s', which does not exist", m->variable,
                            named);
@@ -42,7 +44,8 @@ static enum status find_module(const struct module_file *m, char *path, size_t s
     TRY(program_folder(dir, sizeof dir));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         TRY(path_format(path, size, "%s/%s/%s", dir, places[i], m->file));
-        if (path_exists(path))
+        TRY(path_look(path, &exists));
+        if (exists)
             return STATUS_OK;
     }
     return status_fail(STATUS_UNSUPPORTED, "%s", m->absent);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_SECONDS = 10, TAIL_BYTES = 16384, POLL_MS = 100 };
+enum { KILL_SECONDS = 10, TAIL_BYTES = 16384, POLL_MS = 100, STILL_NS = 2000000000 };
 
 enum status process_signals_open(struct process_signals *s)
 {
@@ -232,15 +232,6 @@ static enum status reap(struct process *child, int n, int *which)
     return STATUS_OK;
 }
 
-/* After a poll of `ns`. If that was much too long, the process, and perhaps its children, stood
- * still, and this time does not count. */
-static void late_by(struct process *child, int n, uint64_t ns)
-{
-    const uint64_t still = 2000000000;
-    for (int i = 0; i < n && ns > still; i++)
-        child[i].due_ns += child[i].due_ns ? ns : 0;
-}
-
 enum status process_wait(const struct process_signals *signals, struct process *child, int n,
                          int *which)
 {
@@ -250,7 +241,10 @@ enum status process_wait(const struct process_signals *signals, struct process *
         if (*which < 0) {
             uint64_t before = clock_ns();
             poll(&p, 1, POLL_MS); /* another thread of this process may have taken the signal */
-            late_by(child, n, clock_ns() - before);
+            uint64_t ns = clock_ns() - before;
+            /* after so long a poll, this process, and perhaps its children, stood still */
+            for (int i = 0; i < n && ns > STILL_NS; i++)
+                child[i].due_ns += child[i].due_ns ? ns : 0;
             TRY(reap(child, n, which)); /* after a pause, it may have ended before its limit */
         }
         enum stop_action action = process_signals_take(signals); /* may be why it has ended */

@@ -109,6 +109,11 @@ bool text_ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+int text_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 bool text_append(char *out, size_t size, const char *fmt, ...)
 {
     va_list args;

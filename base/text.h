@@ -22,6 +22,9 @@ void text_print_csv(FILE *out, const char *text);
 
 bool text_ends_with(const char *text, const char *end);
 
+/* Compares texts in an array of pointers, for qsort. */
+int text_order(const void *a, const void *b);
+
 /* Appends to the text in `out`, a buffer of `size` bytes. Text that does not fit is cut between
  * characters, and the result is false. */
 bool text_append(char *out, size_t size, const char *fmt, ...)

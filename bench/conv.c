@@ -149,12 +149,6 @@ static double round_bound(const struct conv_bench *b, int r)
     return sum;
 }
 
-static double median_of(const double *x, int n)
-{
-    struct stats s;
-    return stats_of(x, n, &s) == STATUS_OK ? s.median : 0;
-}
-
 static json_t *dims_json(const struct tensor_desc *t)
 {
     return json_new("[I,I,I,I]", (json_int_t)t->dim[0], (json_int_t)t->dim[1],
@@ -166,7 +160,9 @@ static void conv_pass_columns(struct bench_table *t, const struct shape *s, int 
     static const char *const heading[CONV_PASSES] = {"fwd ms", "data ms", "weights ms"};
     const struct bench_options *o = t->context;
     const struct timed_op *op = &s->op[pass];
-    double seconds = s->count[pass] ? median_of(s->seconds[pass], o->rounds) : NAN;
+    struct stats time;
+    bool timed = s->count[pass] && stats_of(s->seconds[pass], o->rounds, &time) == STATUS_OK;
+    double seconds = timed ? time.median : NAN;
     double flops = s->count[pass] ? op_flops(&op->plan->desc) : 0;
     column_json(t, "count", json_integer(s->count[pass]));
     column_json(t, "impl", json_utf8(s->count[pass] ? op->plan->impl : ""));

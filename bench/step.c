@@ -61,13 +61,6 @@ static enum status run_rounds(struct step_bench *b)
     return STATUS_OK;
 }
 
-static void close_marks(struct step_bench *b)
-{
-    for (int i = 0; b->mark && i <= b->n; i++)
-        b->micro.dev->backend->event_close(b->mark[i]);
-    free(b->mark);
-}
-
 /* Runs one step, with a profiler mark before each operation. */
 static enum status run_marked(struct step_bench *b)
 {
@@ -289,7 +282,9 @@ done:
         b.micro.dev->backend->asynchronous)
         st = without_fusion(st);
     network_close(b.net);
-    close_marks(&b);
+    for (int i = 0; b.mark && i <= b.n; i++)
+        b.micro.dev->backend->event_close(b.mark[i]);
+    free(b.mark);
     micro_close(&b.micro);
     graph_free(b.graph);
     free(b.seconds);

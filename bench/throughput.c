@@ -160,13 +160,6 @@ static enum status files_turn(struct throughput *t, struct throughput_row *row, 
     return t->work.photos_made ? train_turn(t, row, round, rate) : STATUS_OK;
 }
 
-static enum status peer_turn(struct throughput *t, struct throughput_row *row, double *rate)
-{
-    const struct throughput_key *key = &t->config->key[row->slot.key];
-    const char *mode = row->slot.who == THROUGHPUT_COMPILE ? "compile" : "eager";
-    return peer_ask(&t->peer, mode, key->precision, key->batch, t->config->steps, rate, row->why);
-}
-
 /* Whether the row's turn could give a result in the time left. If not, it would take time from
  * other rows, or the peer would be killed. */
 static bool can_end(const struct throughput *t, struct throughput_row *row)
@@ -181,10 +174,13 @@ static bool can_end(const struct throughput *t, struct throughput_row *row)
 static enum status turn_once(struct throughput *t, struct throughput_row *row, int round,
                              double *rate)
 {
+    const struct throughput_key *key = &t->config->key[row->slot.key];
+    const char *mode = row->slot.who == THROUGHPUT_COMPILE ? "compile" : "eager";
     *row->why = '\0';
     *rate = NAN;
     if (!throughput_is_ours(row))
-        return peer_turn(t, row, rate);
+        return peer_ask(&t->peer, mode, key->precision, key->batch, t->config->steps, rate,
+                        row->why);
     return (row->slot.who == THROUGHPUT_FILES ? files_turn : train_turn)(t, row, round, rate);
 }
 

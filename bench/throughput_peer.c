@@ -27,14 +27,13 @@ static enum status add_script(const struct peer *p, struct words *w)
     const char *slash = strrchr(p->script, '/');
     int folder = slash ? (int)(slash - p->script) + 1 : 0;
     size_t n = strlen(p->script);
+    bool exists;
     TRY(path_format(runner, sizeof runner, "%.*srun.sh", folder, p->script));
     if (n <= 3 || strcmp(p->script + n - 3, ".py") != 0)
         return words_add(w, "%s%s", slash ? "" : "./", p->script);
-    if (path_exists(runner)) {
-        TRY(words_add_all(w, "bash", runner, "torch, torchvision", NULL));
-    } else {
-        TRY(words_add(w, "python3"));
-    }
+    TRY(path_look(runner, &exists));
+    TRY(exists ? words_add_all(w, "bash", runner, "torch, torchvision", NULL)
+               : words_add(w, "python3"));
     return words_add(w, "%s", p->script);
 }
 

@@ -337,8 +337,10 @@ enum status throughput_resume(struct throughput *t)
 {
     char path[TRAIN_PATH_SIZE];
     json_t *record;
+    bool exists;
     TRY(path_format(path, sizeof path, "%s/throughput.json", t->work.dir));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists)
         return STATUS_OK;
     TRY(json_read(path, RECORD_MAX_BYTES, &record));
     enum status st = take_record(t, record);

@@ -291,15 +291,8 @@ enum status cli_parse(const struct cli_command *c, int argc, char **argv)
     return st;
 }
 
-static struct atomic_file output; /* the file that stdout is redirected to */
-
-/* Redirects stdout to a file that replaces `path` when the command ends. */
-static enum status output_open(const char *path)
-{
-    TRY(output_file_open(&output, path));
-    return dup2(fileno(output.stream), STDOUT_FILENO) >= 0 ? STATUS_OK
-                                                           : atomic_file_fail(&output, errno);
-}
+/* The file that stdout is redirected to; it replaces that of --output when the command ends. */
+static struct atomic_file output;
 
 enum status output_close(int error)
 {
@@ -322,8 +315,11 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
 {
     struct command_line line = {.command = c};
     enum status st = command_line_read(&line, argc, argv);
-    if (st == STATUS_OK && line.output && !line.shown)
-        st = output_open(line.output);
+    bool redirect = st == STATUS_OK && line.output && !line.shown;
+    if (redirect)
+        st = output_file_open(&output, line.output);
+    if (redirect && st == STATUS_OK && dup2(fileno(output.stream), STDOUT_FILENO) < 0)
+        st = atomic_file_fail(&output, errno);
     *exit_code = cli_end(st);
     if (st == STATUS_OK && !line.shown)
         output_begin(c->output);

@@ -249,8 +249,10 @@ static enum status load_source(struct predict_args *a, struct source *out)
     if (a->gpu)
         return load_gpu(a, out);
     const char *name = a->source[0], *colon = strrchr(name, ':');
+    bool exists;
     TRY(path_format(path, sizeof path, "%s", name));
-    if (colon && !path_exists(name))
+    TRY(path_look(name, &exists));
+    if (colon && !exists)
         path[colon - name] = '\0';
     const char *which = strlen(path) < strlen(name) ? colon + 1 : NULL;
     bool is_table = text_ends_with(path, ".csv"), is_analysis = text_ends_with(path, ".json");

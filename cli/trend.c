@@ -83,7 +83,7 @@ static enum status trend(void *args)
     a->config.threshold = a->threshold / 100;
     a->config.allowed = a->allowed;
     TRY(plot_size_check(&a->pictures));
-    CHECK(history_load(a->dir, &h));
+    CHECK(history_load(a->dir, false, &h));
     CHECK(trend_of(&h, &a->config, &t));
     if (t.n == 0)
         CHECK(status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir));

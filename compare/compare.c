@@ -221,7 +221,7 @@ static void begin(const struct compare_config *config, struct compare_report *re
 static enum status compare_all(char *const *base, int n_base, char *const *new, int n_new,
                                const struct compare_config *config, struct compare_report *report)
 {
-    bool base_study, new_study;
+    bool base_study, new_study, exists;
     TRY(find_study(base, n_base, &base_study));
     TRY(find_study(new, n_new, &new_study));
     if (!base_study && !new_study)
@@ -232,12 +232,12 @@ static enum status compare_all(char *const *base, int n_base, char *const *new, 
     if (base_study && new_study)
         return compare_studies(base, new, config, report);
     const char *other = base_study ? new[0] : base[0];
-    return path_exists(other)
-               ? status_fail(STATUS_USAGE,
-                             "'%s' is no study, and a study can only be compared "
-                             "with one other study: give BASE NEW",
-                             other)
-               : status_fail(STATUS_DATA, "cannot open '%s': there is no such folder", other);
+    TRY(path_look(other, &exists));
+    return exists ? status_fail(STATUS_USAGE,
+                                "'%s' is no study, and a study can only be compared "
+                                "with one other study: give BASE NEW",
+                                other)
+                  : status_fail(STATUS_DATA, "cannot open '%s': there is no such folder", other);
 }
 
 enum status compare_compare(char *const *base, int n_base, char *const *new, int n_new,
@@ -329,8 +329,7 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     struct repeats b = {0}, n = {0};
     begin(config, report);
     CHECK(add_new(new, n_new, &n));
-    if (!base->begins || history_exists(base->dir))
-        CHECK(history_load(base->dir, &h));
+    CHECK(history_load(base->dir, base->begins, &h));
     if (n.n > 0)
         CHECK(choose_base(&h, base, config, &n, &b, report->lacking));
     CHECK(new_cell(report, NULL, &b, &n, &cell));

@@ -25,12 +25,6 @@ static enum status path_of(const char *dir, char path[REPEATS_PATH_SIZE])
     return path_format(path, REPEATS_PATH_SIZE, "%s/history.jsonl", dir);
 }
 
-bool history_exists(const char *dir)
-{
-    char path[REPEATS_PATH_SIZE];
-    return path_of(dir, path) == STATUS_OK && path_exists(path);
-}
-
 void history_free(struct history *h)
 {
     for (int64_t i = 0; i < h->n; i++)
@@ -144,12 +138,16 @@ static void arrange(struct history *h)
     h->n = n;
 }
 
-enum status history_load(const char *dir, struct history *h)
+enum status history_load(const char *dir, bool begins, struct history *h)
 {
     char path[REPEATS_PATH_SIZE];
+    bool exists;
     *h = (struct history){0};
     TRY(path_of(dir, path));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists && begins)
+        return STATUS_OK;
+    if (!exists)
         return status_fail(STATUS_DATA,
                            "no history in '%s': 'ampscale compare --record %s RUNS' begins one",
                            dir, dir);
@@ -196,8 +194,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     CHECK(path_of(dir, path));
     CHECK(dir_make(dir));
     CHECK(dir_lock(dir, "ampscale compare", WAIT_SECONDS, &fd));
-    if (path_exists(path))
-        CHECK(history_load(dir, &before));
+    CHECK(history_load(dir, true, &before));
     for (int64_t i = 0; i < runs->n; i++) {
         struct history_entry e;
         if (is_known(&before, &runs->repeat[i]))

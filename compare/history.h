@@ -27,11 +27,9 @@ struct history {
     int64_t repeated;            /* lines left out, because others have the same run */
 };
 
-/* Whether there is a history in `dir`. */
-bool history_exists(const char *dir);
-
-/* Reads the history in `dir`. STATUS_DATA if there is no history, or if it is damaged. */
-MUST_CHECK enum status history_load(const char *dir, struct history *h);
+/* Reads the history in `dir`. STATUS_DATA if it is damaged, or if there is none; but if it `begins`
+ * now, none is an empty one. */
+MUST_CHECK enum status history_load(const char *dir, bool begins, struct history *h);
 void history_free(struct history *h); /* does nothing for a zeroed struct */
 
 /* Appends the runs to the history in `dir`, which is created if missing. Runs that the history

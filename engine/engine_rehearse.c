@@ -99,18 +99,12 @@ static enum status open_batch(struct engine *e, struct batch *b)
     return STATUS_OK;
 }
 
-static void close_batch(struct engine *e, struct batch *b)
-{
-    struct device *dev = engine_device(e);
-    dev->backend->free_host(dev, b->pixels);
-    dev->backend->free_host(dev, b->label);
-}
-
 /* No faults are injected during the rehearsal. The counters are reset after it, so that the run
  * begins as if there had been no rehearsal. */
 enum status engine_rehearse(struct engine *e)
 {
     const struct inject *faults = e->config.inject;
+    struct device *dev = engine_device(e);
     struct batch b = {0};
     e->config.inject = NULL;
     struct scaler_state scaler = scaler_begin(&e->config.scaler);
@@ -126,7 +120,8 @@ enum status engine_rehearse(struct engine *e)
     CHECK(choose_options(e, &b));
 done:
     engine_idle(e);
-    close_batch(e, &b);
+    dev->backend->free_host(dev, b.pixels);
+    dev->backend->free_host(dev, b.label);
     e->config.inject = faults;
     e->begun = e->ended = e->batches = 0;
     return st;

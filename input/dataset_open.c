@@ -1,6 +1,7 @@
 /* Lists the images of a split, which are in class folders or in archives. */
 #include "base/array.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/words.h"
 #include "input/image_files.h"
 #include "input/shards.h"
@@ -17,11 +18,6 @@ enum {
     MAX_DEPTH = 32, /* maximum number of folder levels in a class; a limit is needed, because links
                      * may form a cycle */
 };
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static int by_folder_and_name(const void *a, const void *b)
 {
@@ -139,7 +135,7 @@ static enum status refuse_dead(const char *root, struct words *dead)
     char path[4096], target[4096];
     if (dead->n == 0)
         return STATUS_OK;
-    qsort(dead->v, (size_t)dead->n, sizeof *dead->v, by_name);
+    qsort(dead->v, (size_t)dead->n, sizeof *dead->v, text_order);
     TRY(path_format(path, sizeof path, "%s/%s", root, dead->v[0]));
     ssize_t n = readlink(path, target, sizeof target - 1);
     return status_fail(STATUS_DATA,
@@ -160,7 +156,7 @@ static enum status list_classes(struct dataset *d)
     CHECK(list_folder(d->root, "", &classes, &images, &dead));
     words_free(&images); /* images next to the class folders have no class */
     if (classes.n > 0)
-        qsort(classes.v, (size_t)classes.n, sizeof *classes.v, by_name);
+        qsort(classes.v, (size_t)classes.n, sizeof *classes.v, text_order);
     for (int c = 0; c < classes.n; c++) {
         CHECK(list_images(d->root, classes.v[c], 0, &images, &dead));
         if (images.n == 0 && n_empty++ == 0)

@@ -194,7 +194,9 @@ static enum status note_formats(struct findings *f, int split)
 static enum status look(const char *dir, int workers, struct bar *bar, struct findings *f)
 {
     f->problems = json_array();
-    if (!path_exists(dir))
+    bool exists;
+    TRY(path_look(dir, &exists));
+    if (!exists)
         return status_fail(STATUS_DATA, "there is no folder '%s'", dir);
     TRY(note(f, synth_check_complete(dir)));
     for (int s = 0; s < 2; s++)

@@ -291,12 +291,6 @@ static enum status shard_read(struct shard *s)
     return st;
 }
 
-static void shard_free(struct shard *s)
-{
-    free(s->names.text);
-    free(s->entry);
-}
-
 /* The number of archives read at a time: storage answers slowly, but can serve many requests at
  * once. */
 enum { THREADS = 16 };
@@ -544,12 +538,6 @@ static enum status find_classes(struct listing *l, bool by_archive)
     return STATUS_OK;
 }
 
-static bool same_class(const struct item *a, const struct item *b)
-{
-    return a->entry->label.number == b->entry->label.number && a->length == b->length &&
-           (!a->group || memcmp(a->group, b->group, a->length) == 0);
-}
-
 /* Appends a class. The name of a numbered class has leading zeros, so that names sort as their
  * numbers do. */
 static enum status add_class(struct words *classes, const struct item *item, const char *name)
@@ -588,8 +576,11 @@ static enum status fill(struct dataset *d, const struct listing *l, bool whole)
                            d->name, l->n, INT32_MAX);
     CHECK(array_new(&d->sample, l->n));
     for (int64_t i = 0; i < l->n; i++) {
-        const struct item *item = &l->item[i];
-        if (i == 0 || !same_class(item, item - 1))
+        const struct item *item = &l->item[i], *last = item - (i > 0);
+        bool same = item->entry->label.number == last->entry->label.number &&
+                    item->length == last->length &&
+                    (!item->group || memcmp(item->group, last->group, item->length) == 0);
+        if (i == 0 || !same)
             CHECK(add_class(&classes, item, d->name));
         d->sample[d->n++] = (struct sample){.path = paths.size,
                                             .label = classes.n - 1,
@@ -626,8 +617,10 @@ enum status shards_index(const char *split, struct words *paths, struct dataset 
     CHECK(find_classes(&l, by_archive));
     CHECK(fill(d, &l, whole));
 done:
-    for (int i = 0; shard && i < own.n; i++)
-        shard_free(&shard[i]);
+    for (int i = 0; shard && i < own.n; i++) {
+        free(shard[i].names.text);
+        free(shard[i].entry);
+    }
     free(shard);
     free(l.item);
     return st;

@@ -247,9 +247,12 @@ enum status synth_check_complete(const char *dir)
 {
     char path[4096];
     struct manifest m;
+    bool exists;
     TRY(path_format(path, sizeof path, "%s/dataset.json", dir));
-    if (!path_exists(path) || read_manifest(path, &m) != STATUS_OK || m.complete)
-        return STATUS_OK;
+    TRY(path_look(path, &exists));
+    enum status st = exists ? read_manifest(path, &m) : STATUS_USAGE;
+    if (st != STATUS_OK || m.complete)
+        return st == STATUS_USAGE ? STATUS_OK : st; /* not of this generator */
     return status_fail(STATUS_DATA,
                        "'" GENERATOR "' was interrupted while it wrote '%s'; run it again", dir);
 }
@@ -257,8 +260,10 @@ enum status synth_check_complete(const char *dir)
 static enum status check_folder(const struct synth_config *c)
 {
     char manifest[4096];
+    bool exists;
     TRY(path_format(manifest, sizeof manifest, "%s/dataset.json", c->out));
-    if (path_exists(manifest))
+    TRY(path_look(manifest, &exists));
+    if (exists)
         return check_manifest(c, manifest);
     atomic_file_sweep(c->out); /* a killed call may have left its temporary */
     if (!c->force && !folder_is_empty(c->out))

@@ -161,6 +161,7 @@ static enum status choose_log_dir(const struct launch_config *c, char out[PATH_M
     const char *run = launch_command_value(c->argc, c->argv, "--out");
     char cwd[PATH_MAX], name[PATH_MAX];
     int n = run ? (int)strlen(run) : 0, i = 1;
+    bool taken = true;
     while (n > 1 && run[n - 1] == '/')
         n--;
     if (!getcwd(cwd, sizeof cwd))
@@ -170,10 +171,10 @@ static enum status choose_log_dir(const struct launch_config *c, char out[PATH_M
         TRY(path_format(name, sizeof name, "%s", c->log_dir));
     else if (n > 0)
         TRY(path_format(name, sizeof name, "%.*s-logs", n, run));
-    else
-        do
-            TRY(path_format(name, sizeof name, "runs/%s-%03d-logs", c->argv[0], i++));
-        while (path_exists(name));
+    while (!c->log_dir && n <= 0 && taken) {
+        TRY(path_format(name, sizeof name, "runs/%s-%03d-logs", c->argv[0], i++));
+        TRY(path_taken(name, &taken));
+    }
     return *name == '/' ? path_format(out, PATH_MAX, "%s", name)
                         : path_format(out, PATH_MAX, "%s/%s", cwd, name);
 }
@@ -288,15 +289,6 @@ static enum status prepare(struct launch *l)
     return STATUS_OK;
 }
 
-/* Whether another process writes a run to the folder. Waits a moment for one that ends. */
-static bool is_in_use(const char *run)
-{
-    int lock = -1;
-    bool used = run && path_exists(run) && record_lock(run, &lock) != STATUS_OK;
-    fd_close(&lock);
-    return used;
-}
-
 /* Runs the job, and restarts it after a failure; not after a signal to this process or a usage
  * error, which would occur again, nor without a checkpoint to continue at: the run's, with --resume
  * auto, or one that the job has written. If nodes join, only node 0 checks this, because the other
@@ -315,7 +307,6 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
     if (from && !own)
         TRY(path_same(from, path, &own));
-    bool others = c->restarts > 0 && !own && is_in_use(run);
     (void)stat(path, &at_first);
     for (int restart = 1;; restart++) {
         enum status st = job_run(l, exit_code);
@@ -327,8 +318,7 @@ static enum status run_jobs(struct launch *l, int *exit_code)
                        memcmp(&now.st_mtim, &at_first.st_mtim, sizeof now.st_mtim) != 0;
         if (restart > c->restarts || stopped || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
-            !(follows || (written && !others && !is_in_use(run)) ||
-              (own && (path_exists(path) || path_exists(before)))))
+            !(follows || written || (own && (path_exists(path) || path_exists(before)))))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());

@@ -91,13 +91,6 @@ static void point_add(struct source *s, int64_t ranks, int64_t per_node, int64_t
         s->ranks_per_node = per_node;
 }
 
-/* Returns the standard deviation of ln(median) if the interval low..high of the median has a
- * probability of 95 %; 0 if it is not known. */
-static double spread_of(const struct analysis_measure *m)
-{
-    return m->low > 0 && m->high > m->low ? log(m->high / m->low) / (2 * 1.96) : 0;
-}
-
 static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
 {
     if (!(own_s > 0 && backward_s > 0))
@@ -247,7 +240,10 @@ static void cell_add(const struct analysis_cell *c, struct source *out)
     if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
         return;
     point_add(out, c->devices, per_host, c->batch / c->devices, c->images_per_s.median);
-    out->point[out->n - 1].spread = spread_of(&c->images_per_s);
+    /* The standard deviation of ln(median), if low..high has a probability of 95 %; 0: not known.
+     */
+    double low = c->images_per_s.low, high = c->images_per_s.high;
+    out->point[out->n - 1].spread = low > 0 && high > low ? log(high / low) / (2 * 1.96) : 0;
 }
 
 enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)

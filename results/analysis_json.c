@@ -427,10 +427,11 @@ enum status analysis_read(const char *path, struct analysis *a)
     char file[4096];
     json_t *root;
     *a = (struct analysis){0};
-    bool is_dir;
+    bool is_dir, exists;
     TRY(path_look_dir(path, &is_dir));
     TRY(path_format(file, sizeof file, "%s%s", path, is_dir ? "/" ANALYSIS_FILE : ""));
-    if (!path_exists(file))
+    TRY(path_look(file, &exists));
+    if (!exists)
         return status_fail(STATUS_DATA, "there is no '%s'; 'ampscale study' writes it", file);
     TRY(json_read(file, ANALYSIS_MAX_BYTES, &root));
     enum status st = root_parse(root, a);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "results/environment.h"
 #include "results/journal.h"
@@ -118,7 +119,11 @@ enum status record_lock(const char *dir, int *lock)
     if (fd_lock(*lock, LOCK_WAIT_SECONDS) == 0 || errno != EWOULDBLOCK)
         return STATUS_OK;
     fd_close(lock);
-    return status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
+    TRY(stop_check());
+    return status_fail(STATUS_USAGE,
+                       "'%s' is in use: another process writes its run there; wait until it has "
+                       "ended, or name another folder by --out",
+                       dir);
 }
 
 /* Creates the folder if it is missing, and locks it until the record is closed or the process
@@ -242,10 +247,12 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
 {
     struct record *r = NULL;
     enum status st, ignored;
-    bool found;
+    bool found, taken = false;
     TRY(record_open(dir, info, &r));
     CHECK(look_for_run(r, &found));
-    if (found && !resume)
+    if (!found) /* --resume auto would take a checkpoint for this run's */
+        CHECK(dir_look(dir, CHECKPOINT_NAME, &taken));
+    if ((found || taken) && !resume)
         CHECK(status_fail(STATUS_USAGE,
                           "'%s' already holds a run; name another folder by --out, or resume a "
                           "training with --resume auto",

@@ -61,8 +61,9 @@ struct run_info {
 MUST_CHECK enum status record_lock(const char *dir, int *lock);
 
 /* Begins the record of a new run in `dir`, which is created if missing. STATUS_USAGE if the folder
- * already has a run, STATUS_IO if another process writes to it. Call it after the configuration and
- * the data have been checked, because a run that cannot start must not leave a folder. */
+ * already has a run or a checkpoint, or if another process writes to it. Call it after the
+ * configuration and the data have been checked, because a run that cannot start must not leave a
+ * folder. */
 MUST_CHECK enum status record_create(const char *dir, const struct run_info *info,
                                      struct record **record);
 

@@ -351,12 +351,6 @@ int64_t run_host_cores(const struct run *run, int64_t attempt)
     return json_is_integer(cores) && json_integer_value(cores) > 0 ? json_integer_value(cores) : 0;
 }
 
-/* Compares host names for qsort, which brings equal names together. */
-static int compare_hosts(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
                       int64_t *ranks_per_host)
 {
@@ -368,7 +362,7 @@ enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
     TRY(array_new(&name, n));
     for (int64_t i = 0; i < n; i++)
         name[i] = run_rank_host(run, attempt, i);
-    qsort(name, (size_t)n, sizeof *name, compare_hosts);
+    qsort(name, (size_t)n, sizeof *name, text_order);
     for (int64_t i = 1; i < n; i++) {
         bool again = strcmp(name[i], name[i - 1]) == 0;
         same = again ? same + 1 : 1;

@@ -213,7 +213,7 @@ enum status session_choose_dir(struct session *s)
     for (int i = 1; i < 1000; i++) {
         bool taken;
         TRY(path_format(s->dir, sizeof s->dir, "%s-%03d", prefix, i));
-        TRY(path_look(s->dir, &taken));
+        TRY(path_taken(s->dir, &taken));
         if (!taken)
             return STATUS_OK;
     }

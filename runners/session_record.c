@@ -115,8 +115,10 @@ static enum status has_only_begun(const char *dir, const char *from, bool *begun
 {
     struct run *run;
     TRY(run_load(dir, &run));
-    *begun = strcmp(run_config_text(run, "resume", ""), from) == 0 && run->checkpoints == 0 &&
-             !run->summary;
+    json_t *recorded = json_utf8(from);
+    *begun = strcmp(run_config_text(run, "resume", ""), json_string_value(recorded)) == 0 &&
+             run->checkpoints == 0 && !run->summary;
+    json_decref(recorded);
     run_free(run);
     return STATUS_OK;
 }
@@ -149,8 +151,11 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (given && !s->config->no_checkpoint) {
         TRY(path_format(file, sizeof file, "%s/" CHECKPOINT_NAME, s->dir));
         TRY(path_same(from, file, &same));
+        if (taken && !same && s->state.epoch >= s->config->epochs)
+            return status_fail(STATUS_USAGE, "--resume '%s': --epochs %d leave none to train", from,
+                               s->config->epochs);
         /* for --resume auto if the run is lost before the next; it would not see changed data */
-        if (!same && !s->state.data_before)
+        if ((!same || s->config->start_epoch >= 0) && !s->state.data_before)
             TRY(session_checkpoint(s));
     }
     struct run_info locked = *info;

@@ -92,14 +92,6 @@ static enum status typical_time(struct session *s, int64_t first)
     return STATUS_OK;
 }
 
-/* Limits data_s to the time in which the device was idle: an asynchronous device computes while the
- * host waits for images, also for those of the step's later micro-batches. */
-static void limit_wait(struct step_record *r)
-{
-    double parts = r->h2d_s + r->forward_s + r->backward_s + r->comm_s + r->optimizer_s;
-    r->data_s = fmin(r->data_s, fmax(r->total_s - parts, 0));
-}
-
 /* Ends the oldest step and records it. Replaces *end, the time at which the previous step ended, by
  * the time at which this step ended. */
 static enum status end_step(struct session *s, struct step_queue *q, struct progress *p,
@@ -116,7 +108,10 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     double after = clock_s();
     if (rec.total_s <= 0)
         rec.total_s = after - *end;
-    limit_wait(&rec);
+    /* data_s: at most the time in which the device was idle; an asynchronous device computes while
+     * the host waits for images, also for those of the step's later micro-batches. */
+    double parts = rec.h2d_s + rec.forward_s + rec.backward_s + rec.comm_s + rec.optimizer_s;
+    rec.data_s = fmin(rec.data_s, fmax(rec.total_s - parts, 0));
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
     count_times(s, index, &rec);

@@ -19,8 +19,10 @@ static enum status count_earlier(struct study_progress *p, const struct study_st
 {
     char path[STUDY_PATH_SIZE];
     json_t *summary = NULL;
+    bool exists;
     TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists)
         return STATUS_OK;
     enum status st = json_read(path, SUMMARY_MAX_BYTES, &summary);
     double seconds = json_number_at(summary, "elapsed");

@@ -42,8 +42,10 @@ static enum status keep_plan(const struct study_store *store)
 {
     char path[STUDY_PATH_SIZE];
     json_t *plan;
+    bool exists;
     TRY(path_format(path, sizeof path, "%s/plan.json", store->dir));
-    if (path_exists(path))
+    TRY(path_look(path, &exists));
+    if (exists)
         TRY(compare_plan(store, path));
     TRY(study_plan_json(store->plan, store->dir, &plan));
     return json_write(plan, JSON_INDENT(1), "%s", path);
@@ -95,10 +97,12 @@ enum status study_store_state(const struct study_store *store, const struct stud
                               enum study_state *state, char why[PROCESS_MESSAGE_SIZE])
 {
     char path[STUDY_PATH_SIZE];
+    bool exists;
     *why = '\0';
     *state = STUDY_COMPLETE;
     TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
-    if (path_exists(path)) {
+    TRY(path_look(path, &exists));
+    if (exists) {
         struct run *record = NULL;
         enum status loaded = run_load_whole(dirname(path), &record);
         loaded = loaded == STATUS_OK ? study_check_run(store->plan, run, record) : loaded;
@@ -115,7 +119,8 @@ enum status study_store_state(const struct study_store *store, const struct stud
     }
     *state = STUDY_PENDING;
     TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists)
         return STATUS_OK;
     *state = STUDY_FAILED;
     json_t *object;
@@ -170,7 +175,8 @@ enum status study_store_prepare(const struct study_store *store, const struct st
     TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
     /* A run of a given number of steps is timed, so it must not be interrupted and resumed. Only a
      * run of a given number of epochs may be resumed. */
-    *resume = store->plan->spec->epochs && path_exists(path);
+    TRY(path_look(path, resume));
+    *resume = *resume && store->plan->spec->epochs;
     if (*resume) {
         TRY(check_begun(store, run, here));
     } else {

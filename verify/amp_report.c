@@ -37,10 +37,11 @@ static enum status choose_count(const struct run *run, const char *key, int give
 static enum status find_checkpoint(struct amp_source *s)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
-    bool any = false;
+    bool any = false, exists;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         TRY(path_format(s->weights, sizeof s->weights, "%s/%s", s->run->dir, names[i]));
-        if (!path_exists(s->weights))
+        TRY(path_look(s->weights, &exists));
+        if (!exists)
             continue;
         enum status st = checkpoint_state(s->weights, &s->state);
         if (st != STATUS_DATA)

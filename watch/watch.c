@@ -461,14 +461,6 @@ static void put_state(FILE *out, const struct sight *s, const struct view_option
     }
 }
 
-/* Whether the run is over: complete, diverged or failed. A run that ended by a signal, a lost rank
- * or a kill is not over, because it may be resumed. */
-static bool view_is_over(const struct run *run)
-{
-    enum run_state state = outcome_recorded(run);
-    return run->summary || state == RUN_DIVERGED || state == RUN_ERROR;
-}
-
 /* Writes a view of `run`'s records; `run` may have only its latest steps (results/follow.h).
  * STATUS_DATA for times out of range. */
 static enum status view_run(FILE *out, const struct run *run, const struct view_options *o)
@@ -699,7 +691,11 @@ enum status watch_poll(struct watch *w, bool *over)
         TRY(follow_poll(w->follow));
     else
         TRY(follow_open(w->dir, &w->follow));
-    *over = view_is_over(follow_run(w->follow));
+    /* A run that ended by a signal, a lost rank or a kill is not over, because it may be resumed.
+     */
+    const struct run *run = follow_run(w->follow);
+    enum run_state state = outcome_recorded(run);
+    *over = run->summary || state == RUN_DIVERGED || state == RUN_ERROR;
     return STATUS_OK;
 }
 

@@ -31,15 +31,10 @@ static const struct symbol symbols[] = {
     SYMBOL("nvjpegDecodeBatched", decode, false),
 };
 
-static void *open_library(void)
-{
-    void *handle = dlopen("libnvjpeg.so.13", RTLD_NOW | RTLD_LOCAL);
-    return handle ? handle : dlopen("libnvjpeg.so.12", RTLD_NOW | RTLD_LOCAL);
-}
-
 enum status nvjpeg_library_load(struct nvjpeg_library *lib)
 {
-    void *handle = open_library();
+    void *handle = dlopen("libnvjpeg.so.13", RTLD_NOW | RTLD_LOCAL);
+    handle = handle ? handle : dlopen("libnvjpeg.so.12", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return status_fail(STATUS_UNSUPPORTED,
                            "nvJPEG cannot be loaded (%s); install libnvjpeg of CUDA 12 or 13",

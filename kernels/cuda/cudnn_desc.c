@@ -15,12 +15,6 @@ bool cudnn_incomplete(void)
     return atomic_load(&incomplete);
 }
 
-/* Statuses from 1000 on are those of a library that is not initialized or cannot be loaded. */
-static bool lacks_part(cudnnStatus_t s)
-{
-    return (int)s / 1000 == 1 || s == CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
-}
-
 /* Statuses are grouped by thousands: 2000 bad parameters, 3000 not supported, 4000 internal, 5000
  * execution failed. */
 static enum status status_of(cudnnStatus_t s)
@@ -35,7 +29,8 @@ enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...)
 {
     if (s == CUDNN_STATUS_SUCCESS)
         return STATUS_OK;
-    if (lacks_part(s))
+    /* from 1000 on, the library is not initialized or cannot be loaded */
+    if ((int)s / 1000 == 1 || s == CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE)
         atomic_store(&incomplete, true);
     char action[ACTION_MAX];
     va_list ap;

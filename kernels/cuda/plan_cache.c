@@ -273,9 +273,11 @@ static enum status check_sum(char *text, size_t *size, const char *path)
 
 enum status plan_cache_load(struct plan_cache *cache, const char *path)
 {
-    if (!path_exists(path))
-        return STATUS_OK;
     enum status st;
+    bool exists;
+    TRY(path_look(path, &exists));
+    if (!exists)
+        return STATUS_OK;
     char *text = NULL;
     size_t size;
     struct plan_cache *read = NULL;

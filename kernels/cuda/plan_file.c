@@ -52,8 +52,11 @@ static enum status journal_read(void)
     const struct plan_choice broken = {.fact = PLAN_LACKING};
     char path[PATH_MAX], *text, *next = NULL;
     size_t size;
+    bool exists = false;
     plan_file_journal(path);
-    if (!path[0] || !path_exists(path))
+    if (path[0])
+        TRY(path_look(path, &exists));
+    if (!exists)
         return STATUS_OK;
     TRY(file_read(path, JOURNAL_MAX, &text, &size));
     for (char *key = strtok_r(text, "\n", &next); key; key = strtok_r(NULL, "\n", &next))

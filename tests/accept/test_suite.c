@@ -153,6 +153,12 @@ static void test_resume(void **state)
     expect_ok(run(rig, spec, resumed, NULL, &r));
     accept_report_free(&r);
     assert_int_equal(calls(rig, "selftest"), 2);
+    /* one that cannot be read may be whole */
+    scratch_remove_file(rig->out, "checks/selftest.json");
+    assert_int_equal(symlink("selftest.json", scratch_path(rig->out, "checks/selftest.json")), 0);
+    expect_failed(run(rig, spec, resumed, NULL, &r), STATUS_IO, "checks/selftest.json'");
+    assert_int_equal(calls(rig, "selftest"), 2);
+    scratch_remove_file(rig->out, "checks/selftest.json");
     /* a number instead of the device's description */
     char *text = scratch_read(rig->out, "checks/hardware.json", &size);
     scratch_write_changed(rig->out, "checks/hardware.json", text, "\"made up\"", "7");

@@ -250,19 +250,33 @@ restarted 1 1 "$fails"
 # Nor is a folder with another run's checkpoint continued because the job was to begin at a third one.
 mkdir -p third run && touch third/checkpoint.safetensors run/checkpoint.safetensors
 play body "mpirun (Open MPI) 4.1.4" "$fails"
-for from in third/checkpoint run/older run/checkpoint written others; do
+for from in third/checkpoint run/older run/checkpoint written; do
     rm -f body.args
     [[ $from != written ]] || play body "mpirun (Open MPI) 4.1.4" "$trains; $fails" # the job's own checkpoint
-    if [[ $from == others ]]; then # another process trains there meanwhile
-        flock --no-fork run sleep 1000 &
-        await 20 bash -c '! flock -n run true'
-    fi
     expect 1 launch --mpirun ./body --nproc 2 --restarts 1 --log-dir l -- train --dummy --out run --resume $from.safetensors
     times=1
     [[ $from != run/checkpoint && $from != written ]] || times=2
     (($(wc -l <body.args) == times)) || fail "--resume $from.safetensors: mpirun was started $(wc -l <body.args) times, not $times"
 done
-kill %% && wait %% 2>/dev/null
+# Nor is a run continued that another process writes.
+mkdir -p held && touch held/checkpoint.safetensors
+flock --no-fork held sleep 1000 &
+await 20 bash -c '! flock -n held true'
+for from in "" "--resume third/checkpoint.safetensors" "--resume held/checkpoint.safetensors"; do
+    # shellcheck disable=SC2086 # two words
+    expect 2 launch --comm gloo --nproc 2 --restarts 1 --log-dir h -- train --dummy -a resnet8 --classes 3 --image-size 32 --out held $from
+    grep -q "'held' is in use: another process writes its run there" err && ! grep -q restart err || fail "a run of another process, '$from': $(<err)"
+done
+# A process that is stopped while it waits for the folder is stopped.
+"$program" train --dummy -a resnet8 --classes 3 --image-size 32 --threads 1 --out held --resume auto >out 2>err &
+sleep 1
+code=0
+{ kill -TERM $! && wait $!; } || code=$?
+((code == 143)) || fail "stopped while it waits: $code, $(<err)"
+kill %1 && wait %1 2>/dev/null
+# Logs are named after nothing that cannot be looked at.
+ln -s runs runs
+expect_error 1 "cannot look for 'runs/train-001-logs': Too many levels of symbolic links" launch --comm gloo --nproc 2 -- train --dummy -a resnet8
 
 # launch waits only --start-timeout seconds for an mpirun that starts no rank.
 play idle "mpirun (Open MPI) 4.1.4" "exec sleep 300"

@@ -71,6 +71,15 @@ one_line "resuming a run that has only begun" "'killed' began at 'another/checkp
 expect_train 0 "${few[@]}" "${from[@]}" --out killed
 cmp {undisturbed,killed}/checkpoint.safetensors || fail "a run that began at another one's checkpoint again ends with other weights"
 expect_train 2 "${few[@]}" "${from[@]}" --out killed
+# Also if the name of that checkpoint is no UTF-8.
+name=$'another/caf\xe9.safetensors'
+cp another/checkpoint.safetensors "$name"
+expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$name" --out named
+rm named/*.safetensors named/{summary,outcome}.json named/{steps,epochs}.jsonl
+expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$name" --out named
+# A new run is refused where it would be continued from the checkpoint of another.
+mkdir stale && cp another/checkpoint.safetensors stale
+expect_error 2 "'stale' already holds a run" train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --out stale
 # Of two runs that begin in one folder at once, one says that the other is there.
 for i in {1..6}; do
     "$program" train "${net[@]}" "${few[@]}" "${from[@]}" --out "race-$i" >out.2 2>err.2 &
@@ -79,7 +88,8 @@ for i in {1..6}; do
     wait $! || other=$?
     [[ $code-$other == 0-2 || $code-$other == 2-0 ]] || fail "two runs in one folder, round $i: $code and $other: $(cat err err.2)"
 done
-# Without --out, each takes a name of its own.
+# Without --out, each takes a name of its own; that of a link which leads nowhere is taken.
+mkdir runs && ln -s /lost/run runs/resnet8-001
 pids=()
 for i in {1..4}; do
     "$program" train "${net[@]}" "${few[@]}" "${from[@]}" >out.$i 2>err.$i &
@@ -88,7 +98,7 @@ done
 for i in {1..4}; do
     wait "${pids[i - 1]}" || fail "one of four runs that name their folders: $(<err.$i)"
 done
-[[ $(ls runs) == $'resnet8-001\nresnet8-002\nresnet8-003\nresnet8-004' ]] || fail "four runs name their folders: $(ls runs)"
+[[ $(ls runs) == $'resnet8-001\nresnet8-002\nresnet8-003\nresnet8-004\nresnet8-005' ]] || fail "four runs name their folders: $(ls runs)"
 expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$PWD/another/checkpoint.safetensors" --out ./another/
 expect_train 0 "${few[@]}" --seed 3 --epochs 3 --steps 12 --resume another/checkpoint.safetensors --out within
 expect 0 report --no-figures -o report.md within
@@ -109,6 +119,16 @@ cp -r first prev
 train_signalled KILL 1 "${back[@]}"
 expect_train 0 "${back[@]}"
 cmp {back,prev}/checkpoint.safetensors || fail "a run that went back to the previous checkpoint ends with other weights"
+# One that goes back where nothing is left to train would only lose the newest checkpoint.
+expect_error 2 "--epochs 1 leave none to train" train "${net[@]}" "${longer[@]}" --epochs 1 --resume prev/checkpoint-epoch-0001.safetensors --out prev
+cmp {back,prev}/checkpoint.safetensors || fail "a refused run has changed the newest checkpoint"
+# So does one that goes back within its newest checkpoint.
+cp -r first newest && cp -r first newest-lost
+begun=("${longer[@]}" --lr 0.01 --start-epoch 1)
+expect_train 0 "${begun[@]}" --resume newest/checkpoint.safetensors --out newest
+train_signalled KILL 1 "${begun[@]}" --resume newest-lost/checkpoint.safetensors --out newest-lost
+expect_train 0 "${begun[@]}" --resume auto --out newest-lost
+cmp newest{,-lost}/checkpoint.safetensors || fail "a run that went back by --start-epoch ends with other weights"
 # --start-epoch is where a run begins, not where it continues.
 begun=("${few[@]}" --epochs 400 --steps 60 --start-epoch 1)
 expect_train 0 "${begun[@]}" --out epoch1

@@ -153,6 +153,22 @@ for split in train val; do
     AMPSCALE_INTERPOSE_ONLY=study interposed "stat:EIO:1:data/$split" run study study.json --no-report --out studied-$split
     ! grep "there is no folder" err || fail "study: one failed look at the folder of images: $code"
 done
+# Nor does a study leave out a run that it cannot look at.
+expect 0 study study.json --dry-run --out looked
+cp out whole
+for n in {1..40}; do
+    AMPSCALE_INTERPOSE_ONLY=study interposed "stat:EIO:$n:looked" run study study.json --dry-run --out looked
+    ((code == 1)) && grep -q "Input/output error" err || cmp -s out whole || fail "study --dry-run, stat $n: $code, $(<out) $(<err)"
+done
+# A set of images that was written in part is not whole because its description cannot be read.
+expect 0 data synth --out part --classes 2 --train 2 --val 1 --size 32 -q
+sed -i 's/"complete": *true/"complete": false/' part/dataset.json
+run data scan part
+((code == 5)) && grep -q "was interrupted while it wrote 'part'" out err || fail "a set that was written in part: $code, $(cat out err)"
+for call in stat open read; do
+    interposed "$call:EIO:1:part/dataset.json" run data scan part
+    grep -q "part/dataset.json.*: Input/output error" out err || fail "data scan, $call: $code, $(cat out err)"
+done
 # Nor do plot and watch take a study for a run, a run for a study, or a complete run for another.
 quick=$source_dir/results/recorded/cpu-avx512-2-threads/study-quick
 for command in "plot $quick --format svg --out drawn" "plot reference --format svg --out drawn" "watch --once $quick" "watch --once reference"; do

@@ -72,7 +72,7 @@ expect_error 2 "'$scratch/first' already holds a run" train "${net[@]}" "$data" 
 diff -r "$scratch/before" "$scratch/first" || fail "a refused run has changed the existing run"
 if command -v flock >/dev/null; then
     exec 9<"$scratch/first" && flock -n 9
-    expect_error 1 "'$scratch/first' is in use" train "${net[@]}" "$data" --epochs 2 --out "$scratch/first" --resume auto
+    expect_error 2 "'$scratch/first' is in use" train "${net[@]}" "$data" --epochs 2 --out "$scratch/first" --resume auto
     exec 9<&-
 fi
 

@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (found & 1u << ANALYSIS)
         analysis_record();
     if (found & 1u << HISTORY) {
-        fuzz_ok(history_load(fuzz_dir(), &h));
+        fuzz_ok(history_load(fuzz_dir(), false, &h));
         history_free(&h);
     }
     if (found & 1u << PEAK)
