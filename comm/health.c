@@ -44,7 +44,7 @@ struct point {
 /* All ranks run the same build and have the same byte order. */
 struct message {
     int32_t kind, st, pid;
-    int32_t reported;       /* of FAILED: the sender has printed the reason */
+    int32_t reported;       /* of FAILED: the sender has printed the reason, or will at once */
     struct point under_way; /* the sender's operation */
     int64_t over;           /* number of the sender's last operation */
     char text[TEXT_MAX];
@@ -148,7 +148,10 @@ static enum status get(struct health *h, int r, struct message *m)
         st = socket_get_rest(fd, &in, sizeof in.early.magic, size, MESSAGE_S);
     if (st != STATUS_OK)
         return status_context(st, "rank %d: the connection to rank %d failed", h->config.rank, r);
-    *m = early ? (struct message){.kind = FAILED, .st = (int32_t)failure->status} : in.own;
+    *m = in.own;
+    if (early)
+        *m = (struct message){
+            .kind = FAILED, .st = (int32_t)failure->status, .reported = h->config.rank > 0};
     if (early)
         snprintf(m->text, TEXT_MAX, "%.*s", TEXT_MAX - 1, failure->message);
     m->text[TEXT_MAX - 1] = '\0';
@@ -190,7 +193,9 @@ static void end(struct health *h, enum status st, const char *message, bool deci
     if (decides && rank > 1 && h->config.exits)
         comm_sleep((rank < 4 ? rank - 1 : 3) * TURN_NS);
     /* A launcher lets a stopped rank 0 continue before it ends it: rank 0 must not report again. */
-    failed.reported = decides;
+    const char *own =
+        h->peer[rank].name; /* at fault: its main thread is busy, and cannot print now */
+    failed.reported = decides && (h->config.exits || strncmp(message, own, strlen(own)) != 0);
     failed.st = (int32_t)st;
     snprintf(failed.text, sizeof failed.text, "%s", message);
     for (int r = 0; r < h->config.size; r++)
@@ -328,7 +333,7 @@ static void take_message(struct health *h, int rank)
         if (h->config.rank == 0 && !m.reported)
             end(h, (enum status)m.st, m.text, true);
         else
-            finish(h, (enum status)m.st, m.text, false);
+            finish(h, (enum status)m.st, m.text, h->config.rank > 0 && !m.reported);
         break;
     case QUERY:
         alive = message_of(h, ALIVE);

@@ -325,8 +325,9 @@ static void wait_for_orphans(void)
 static bool show_unreported(struct job *j, int rank)
 {
     char reason[REASON_MAX], text[REPORT_MAX];
-    if (!log_reason(j->launch->log_dir, rank, reason))
-        return false;
+    if (!log_reason(j->launch->log_dir, rank, reason) ||
+        strncmp(reason, "interrupted by ", 15) == 0)
+        return false; /* this process has ended that rank */
     snprintf(text, sizeof text, "rank %d: %s", rank, reason);
     show(j, text, reason);
     return true;

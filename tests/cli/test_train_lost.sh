@@ -67,6 +67,15 @@ cp err1 err
 one_line "rank 1 of a job whose rank 0 was killed" "ampscale: rank 0 (host $(uname -n), pid "
 [[ ! -s err2 ]] || fail "rank 2 of a job whose rank 0 was killed says: $(<err2)"
 
+# A rank 0 that is busy, as with the lock of its folder, is named by another.
+mkdir busy
+flock --no-fork busy sleep 1000 &
+expect 1 launch --nproc 2 --comm gloo -- train "${net[@]}" "${noise[@]}" --epochs 1 --comm-timeout 1 --out busy
+sed -i '/the output of each is in/d' err
+one_line "a rank 0 that is busy" "ampscale: rank 0 (host $(uname -n), pid "
+grep -q "the process is alive, but busy with something else" err || fail "a rank 0 that is busy: $(<err)"
+kill %% && wait %% 2>/dev/null
+
 # No file can grow, so that no log has the reason of rank 0, which says it itself.
 (ulimit -f 0 && exec "${limited[@]}" "$program" launch --nproc 2 --comm gloo --log-dir full-logs -- \
     train "${net[@]}" "${noise[@]}" --epochs 1 --out full 2>&1 >/dev/null </dev/null) | grep -v ' the output of each is in ' >err
