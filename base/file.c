@@ -170,7 +170,7 @@ static bool is_there(int (*call)(const char *path, struct stat *s), const char *
 {
     if (call(path, s) == 0)
         return true;
-    if (errno != ENOENT && errno != ENOTDIR)
+    if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG)
         *error = errno;
     return false;
 }

@@ -34,9 +34,9 @@ MUST_CHECK enum status temporary_dir_make_in(struct temporary_dir *d, const char
 /* Removes the folder and all that it contains; does nothing for {0}. */
 MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
 
-/* Sets *exists to whether there is a file or folder at `path`. Only the errors ENOENT and ENOTDIR
- * mean that nothing is there. Any other error is STATUS_IO: a file with the results of days may be
- * there, and be unreachable only at the moment. */
+/* Sets *exists to whether there is a file or folder at `path`. Only the errors ENOENT, ENOTDIR
+ * and ENAMETOOLONG mean that nothing is there. Any other error is STATUS_IO: a file with the
+ * results of days may be there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
 /* As path_look, but a link that leads nowhere takes its name too. */

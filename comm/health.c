@@ -192,9 +192,9 @@ static void end(struct health *h, enum status st, const char *message, bool deci
         return;
     if (decides && rank > 1 && h->config.exits)
         comm_sleep((rank < 4 ? rank - 1 : 3) * TURN_NS);
-    /* A launcher lets a stopped rank 0 continue before it ends it: rank 0 must not report again. */
-    const char *own =
-        h->peer[rank].name; /* at fault: its main thread is busy, and cannot print now */
+    /* A launcher lets a stopped rank 0 continue before it ends it: rank 0 must not report again.
+     * Over Gloo the main thread prints; that of a rank 0 at fault is busy. */
+    const char *own = h->peer[rank].name;
     failed.reported = decides && (h->config.exits || strncmp(message, own, strlen(own)) != 0);
     failed.st = (int32_t)st;
     snprintf(failed.text, sizeof failed.text, "%s", message);

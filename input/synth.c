@@ -252,7 +252,7 @@ enum status synth_check_complete(const char *dir)
     TRY(path_look(path, &exists));
     enum status st = exists ? read_manifest(path, &m) : STATUS_USAGE;
     if (st != STATUS_OK || m.complete)
-        return st == STATUS_USAGE ? STATUS_OK : st; /* not of this generator */
+        return st == STATUS_IO ? st : STATUS_OK; /* not of this generator */
     return status_fail(STATUS_DATA,
                        "'" GENERATOR "' was interrupted while it wrote '%s'; run it again", dir);
 }

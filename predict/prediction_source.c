@@ -240,8 +240,7 @@ static void cell_add(const struct analysis_cell *c, struct source *out)
     if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
         return;
     point_add(out, c->devices, per_host, c->batch / c->devices, c->images_per_s.median);
-    /* The standard deviation of ln(median), if low..high has a probability of 95 %; 0: not known.
-     */
+    /* The standard deviation of ln(median), if low..high has a probability of 95 %; 0: unknown. */
     double low = c->images_per_s.low, high = c->images_per_s.high;
     out->point[out->n - 1].spread = low > 0 && high > low ? log(high / low) / (2 * 1.96) : 0;
 }

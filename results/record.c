@@ -252,6 +252,8 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
     CHECK(look_for_run(r, &found));
     if (!found) /* --resume auto would take a checkpoint for this run's */
         CHECK(dir_look(dir, CHECKPOINT_NAME, &taken));
+    if (!found && !taken)
+        CHECK(dir_look(dir, CHECKPOINT_PREV_NAME, &taken));
     if ((found || taken) && !resume)
         CHECK(status_fail(STATUS_USAGE,
                           "'%s' already holds a run; name another folder by --out, or resume a "

@@ -123,6 +123,13 @@ static enum status has_only_begun(const char *dir, const char *from, bool *begun
     return STATUS_OK;
 }
 
+static bool nothing_left(const struct session *s)
+{
+    const struct train_config *c = s->config;
+    return s->state.epoch >= c->epochs || (c->steps && s->state.step >= c->steps) ||
+           (c->desired_acc > 0 && s->state.best_top1 >= c->desired_acc);
+}
+
 /* Appends to the record of a resumed run, or creates a new one. The record of --expect is opened
  * first, so that a run that cannot be compared with it leaves no folder. */
 static enum status begin_record(struct session *s, const struct run_info *info)
@@ -151,9 +158,8 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     if (given && !s->config->no_checkpoint) {
         TRY(path_format(file, sizeof file, "%s/" CHECKPOINT_NAME, s->dir));
         TRY(path_same(from, file, &same));
-        if (taken && !same && s->state.epoch >= s->config->epochs)
-            return status_fail(STATUS_USAGE, "--resume '%s': --epochs %d leave none to train", from,
-                               s->config->epochs);
+        if (taken && !same && nothing_left(s))
+            return status_fail(STATUS_USAGE, "--resume '%s' leaves nothing to train", from);
         /* for --resume auto if the run is lost before the next; it would not see changed data */
         if ((!same || s->config->start_epoch >= 0) && !s->state.data_before)
             TRY(session_checkpoint(s));

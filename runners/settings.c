@@ -379,13 +379,6 @@ struct train_config train_config_default(void)
     return c;
 }
 
-static json_t *scaler_json(const struct scaler_rule *s)
-{
-    return json_new("{s:b, s:f, s:f, s:f, s:I, s:f, s:f}", "dynamic", s->dynamic, "init", s->init,
-                    "growth", s->growth, "backoff", s->backoff, "interval", (json_int_t)s->interval,
-                    "max", s->max, "min", s->min);
-}
-
 enum status train_config_json(const struct train_config *c, const struct train_setting *resolved,
                               unsigned without, json_t **out)
 {
@@ -403,7 +396,12 @@ enum status train_config_json(const struct train_config *c, const struct train_s
     if (!c->val_batch)
         r.config.val_batch = c->batch;
     r.resolved.emulated = resolved->emulated && p.operand != DTYPE_F32;
-    r.loss_scaling = train_config_scaled(c, &p) ? scaler_json(&c->scaler) : NULL;
+    const struct scaler_rule *s = &c->scaler;
+    if (train_config_scaled(c, &p))
+        r.loss_scaling =
+            json_new("{s:b, s:f, s:f, s:f, s:I, s:f, s:f}", "dynamic", s->dynamic, "init", s->init,
+                     "growth", s->growth, "backoff", s->backoff, "interval",
+                     (json_int_t)s->interval, "max", s->max, "min", s->min);
     r.norm_weight_decay = c->norm_weight_decay >= 0 ? json_finite(c->norm_weight_decay) : NULL;
     r.inject = resolved->inject ? inject_json(resolved->inject) : NULL;
     uint64_t before = resolved->data_before;

@@ -229,13 +229,6 @@ static enum status make_series(const struct study_plan *plan, struct analysis *a
     return STATUS_OK;
 }
 
-static json_t *thresholds_json(const struct study_thresholds *t)
-{
-    return json_new("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
-                    t->data_share, "comm_loss", t->comm_loss, "behind", t->behind, "compute_share",
-                    t->compute_share, "noise", t->noise);
-}
-
 enum status study_analyse(const struct study_plan *plan, const struct study_result *result,
                           struct analysis *a)
 {
@@ -244,7 +237,10 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
         .machine = json_object(), .conditions = conditions_none, .n_cells = plan->n_cells};
     snprintf(a->study, sizeof a->study, "%s", plan->spec->name);
     snprintf(a->about, sizeof a->about, "%s", plan->spec->about);
-    a->thresholds = thresholds_json(&study_thresholds);
+    const struct study_thresholds *t = &study_thresholds;
+    a->thresholds = json_new("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss,
+                             "data_share", t->data_share, "comm_loss", t->comm_loss, "behind",
+                             t->behind, "compute_share", t->compute_share, "noise", t->noise);
     CHECK(array_new(&a->cell, plan->n_cells));
     for (int64_t i = 0; i < plan->n_cells; i++) {
         describe(&plan->cell[i], &a->cell[i]);

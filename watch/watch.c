@@ -691,8 +691,7 @@ enum status watch_poll(struct watch *w, bool *over)
         TRY(follow_poll(w->follow));
     else
         TRY(follow_open(w->dir, &w->follow));
-    /* A run that ended by a signal, a lost rank or a kill is not over, because it may be resumed.
-     */
+    /* not one that ended by a signal, a lost rank or a kill: it may be resumed */
     const struct run *run = follow_run(w->follow);
     enum run_state state = outcome_recorded(run);
     *over = run->summary || state == RUN_DIVERGED || state == RUN_ERROR;

@@ -87,12 +87,6 @@ static struct bn_shape bn_shape_of(const struct tensor_desc *x)
     return s;
 }
 
-/* Whether every patch begins at a multiple of LINE elements and has no tail. */
-static bool bn_shape_whole_lines(const struct bn_shape *s)
-{
-    return (s->contiguous ? s->spatial * s->width : s->channels) % LINE == 0;
-}
-
 /* The patches of a panel in the first `pixels` pixels of an image, in memory order if the layout
  * allows that:
  *     for (struct bn_cursor c = bn_cursor_at(shape, panel, image, pixels); bn_cursor_next(&c);) */
@@ -632,7 +626,9 @@ static enum status take_all(struct op_desc *d)
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
     struct bn_shape shape = bn_shape_of(&d->t[ROLE_X]);
-    if (d->t[ROLE_MASK].ndim && !bn_shape_whole_lines(&shape))
+    /* every patch must begin at a multiple of LINE elements, and have no tail */
+    int64_t row = shape.contiguous ? shape.spatial * shape.width : shape.channels;
+    if (d->t[ROLE_MASK].ndim && row % LINE != 0)
         return status_fail(STATUS_UNSUPPORTED, "batch norm on the CPU has no mask for this shape");
     TRY(cpu_take(d, ROLE_MASK, DTYPE_U8, LAYOUT_OPAQUE));
     if (d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim)

@@ -208,6 +208,11 @@ static void test_remove(void **state)
     holds(state, "kept", "kept");
     assert_int_equal(dir_remove("/proc/self/status"), STATUS_IO);
     assert_int_equal(file_remove(*state), STATUS_IO); /* the path is a folder */
+    char long_name[302] = "";
+    bool exists = true;
+    memset(long_name, 'n', sizeof long_name - 1);
+    assert_int_equal(path_look(long_name, &exists), STATUS_OK);
+    assert_false(exists);
 }
 
 /* Another process does not get the lock until this process releases it. */

@@ -78,8 +78,10 @@ expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$name" --out named
 rm named/*.safetensors named/{summary,outcome}.json named/{steps,epochs}.jsonl
 expect_train 0 "${few[@]}" --seed 3 --epochs 2 --resume "$name" --out named
 # A new run is refused where it would be continued from the checkpoint of another.
-mkdir stale && cp another/checkpoint.safetensors stale
-expect_error 2 "'stale' already holds a run" train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --out stale
+for name in checkpoint checkpoint-prev; do
+    rm -rf stale && mkdir stale && cp another/checkpoint.safetensors stale/$name.safetensors
+    expect_error 2 "'stale' already holds a run" train "${net[@]}" "${few[@]}" --seed 3 --epochs 2 --out stale
+done
 # Of two runs that begin in one folder at once, one says that the other is there.
 for i in {1..6}; do
     "$program" train "${net[@]}" "${few[@]}" "${from[@]}" --out "race-$i" >out.2 2>err.2 &
@@ -120,7 +122,10 @@ train_signalled KILL 1 "${back[@]}"
 expect_train 0 "${back[@]}"
 cmp {back,prev}/checkpoint.safetensors || fail "a run that went back to the previous checkpoint ends with other weights"
 # One that goes back where nothing is left to train would only lose the newest checkpoint.
-expect_error 2 "--epochs 1 leave none to train" train "${net[@]}" "${longer[@]}" --epochs 1 --resume prev/checkpoint-epoch-0001.safetensors --out prev
+for left in "--epochs 1" "--steps 2" "--desired-acc 0.1"; do
+    # shellcheck disable=SC2086 # two words
+    expect_error 2 "leaves nothing to train" train "${net[@]}" "${longer[@]}" $left --resume prev/checkpoint-epoch-0001.safetensors --out prev
+done
 cmp {back,prev}/checkpoint.safetensors || fail "a refused run has changed the newest checkpoint"
 # So does one that goes back within its newest checkpoint.
 cp -r first newest && cp -r first newest-lost

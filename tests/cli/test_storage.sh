@@ -169,6 +169,9 @@ for call in stat open read; do
     interposed "$call:EIO:1:part/dataset.json" run data scan part
     grep -q "part/dataset.json.*: Input/output error" out err || fail "data scan, $call: $code, $(cat out err)"
 done
+# A file of that name which is not the program's means nothing.
+head -c 100000 /dev/zero >part/dataset.json
+expect 0 data scan part
 # Nor do plot and watch take a study for a run, a run for a study, or a complete run for another.
 quick=$source_dir/results/recorded/cpu-avx512-2-threads/study-quick
 for command in "plot $quick --format svg --out drawn" "plot reference --format svg --out drawn" "watch --once $quick" "watch --once reference"; do
