@@ -72,7 +72,8 @@ static enum status sorted_copy(const double *x, int64_t n, double **out)
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
             return status_fail(STATUS_INVALID, "cannot compute statistics: a value is not finite");
-    TRY(array_new(out, n));
+    if (array_new(out, n) != STATUS_OK) /* a caller takes a failure for no value */
+        out_of_memory();
     memcpy(*out, x, (size_t)n * sizeof **out);
     stats_sort(*out, n);
     return STATUS_OK;

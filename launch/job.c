@@ -13,11 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; START_SECONDS: for ranks to start before
- * they are asked to stop; OWN_*: of mpirun's lines to show. */
+/* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; HELD_SECONDS: for them before a restart;
+ * START_SECONDS: for ranks to start before they are asked to stop; OWN_*: of mpirun's lines. */
 enum {
     CHECK_MS = 500,
     END_SECONDS = 5,
+    HELD_SECONDS = 120,
     START_SECONDS = 2,
     OWN_LINES_MAX = 16,
     OWN_LINES_SHOWN = 4,
@@ -310,13 +311,19 @@ static void watch(struct job *j)
 }
 
 /* Waits for supervisors after mpirun was killed. They become children of this process, and end by
- * themselves. After this call no process of the job runs, except a process that hangs. */
-static void wait_for_orphans(void)
+ * themselves. After this call no process of the job runs, except a process that hangs. Before a
+ * restart, waits longer: a rank that storage holds up has its folder's lock. */
+static void wait_for_orphans(const struct job *j)
 {
-    double end = clock_s() + END_SECONDS;
-    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0 && clock_s() < end;)
-        if (pid == 0)
+    bool restarts = j->launch->config.restarts > 0 && j->phase > PHASE_STOPPING;
+    double begun = clock_s();
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0;) {
+        bool longer = restarts && !stop_requested();
+        if (clock_s() >= begun + (longer ? HELD_SECONDS : END_SECONDS))
+            return;
+        if (pid == 0 && process_signals_take(&j->launch->signals) == STOP_NOTHING)
             poll(NULL, 0, 20);
+    }
 }
 
 /* Shows the reason from the log of a rank whose report has not arrived: a killed supervisor sends
@@ -442,7 +449,7 @@ enum status job_run(const struct launch *l, int *exit_code)
     if (st != STATUS_OK)
         end_job(&j);
     watch(&j);
-    wait_for_orphans();
+    wait_for_orphans(&j);
     while (read_output(&j, 0))
         ;
     lines_end(&j.lines);

@@ -305,7 +305,7 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
     bool follows = l->joins && c->node > 0; /* node 0 knows the checkpoints */
-    if (from && !own)
+    if (from && !own && !launch_command_value(c->argc, c->argv, "--start-epoch"))
         TRY(path_same(from, path, &own));
     (void)stat(path, &at_first);
     for (int restart = 1;; restart++) {

@@ -112,13 +112,6 @@ static void reproduce(const struct operations_config *c, const struct operations
              c->sanitizer ? " --sanitizer " : "", c->sanitizer ? c->sanitizer : "", only);
 }
 
-static json_t *kind_json(const struct operations_kind *k)
-{
-    return json_new("{s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s*}", "kind", k->name, "cases", k->cases,
-                    "passed", k->passed, "skipped", k->skipped, "failed", k->failed, "seconds",
-                    k->seconds, "ended", k->ended, "skip_reason", *k->skip ? k->skip : NULL);
-}
-
 static json_t *failure_json(const struct operations_config *c, const struct operations_result *r,
                             const struct operations_failure *f)
 {
@@ -137,8 +130,11 @@ static void report_json(const struct operations_config *c, const struct operatio
 {
     const struct operations_kind *t = &r->total;
     json_t *kinds = json_array(), *failures = json_array();
-    for (int i = 0; i < r->n_kinds; i++)
-        json_add(kinds, kind_json(&r->kind[i]));
+    for (const struct operations_kind *k = r->kind; k < r->kind + r->n_kinds; k++)
+        json_add(kinds, json_new("{s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s*}", "kind", k->name,
+                                 "cases", k->cases, "passed", k->passed, "skipped", k->skipped,
+                                 "failed", k->failed, "seconds", k->seconds, "ended", k->ended,
+                                 "skip_reason", *k->skip ? k->skip : NULL));
     for (int i = 0; i < r->n_failures; i++)
         json_add(failures, failure_json(c, r, &r->failure[i]));
     json_t *o = json_new("{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",

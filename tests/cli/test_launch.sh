@@ -258,6 +258,11 @@ for from in third/checkpoint run/older run/checkpoint written; do
     [[ $from != run/checkpoint && $from != written ]] || times=2
     (($(wc -l <body.args) == times)) || fail "--resume $from.safetensors: mpirun was started $(wc -l <body.args) times, not $times"
 done
+# Nor is its newest checkpoint continued if the job was to begin at an epoch before it.
+rm body.args
+play body "mpirun (Open MPI) 4.1.4" "$fails"
+expect 1 launch --mpirun ./body --nproc 2 --restarts 1 --log-dir l -- train --dummy --out run --resume run/checkpoint.safetensors --start-epoch 1
+(($(wc -l <body.args) == 1)) || fail "--start-epoch: mpirun was started $(wc -l <body.args) times, not once"
 # Nor is a run continued that another process writes.
 mkdir -p held && touch held/checkpoint.safetensors
 flock --no-fork held sleep 1000 &
