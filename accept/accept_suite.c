@@ -158,9 +158,8 @@ static enum status accept_store_read(const struct accept_store *store, const cha
     TRY(result_path(store, check, true, path));
     TRY(path_look(path, whole));
     TRY(result_path(store, check, *whole, path));
-    bool exists = *whole;
-    if (!exists)
-        TRY(path_look(path, &exists));
+    bool exists;
+    TRY(path_look(path, &exists));
     if (!exists)
         return STATUS_OK;
     json_t *object = NULL;

@@ -183,17 +183,15 @@ enum status path_stat(const char *path, struct stat *s, bool *exists)
     return error == 0 ? STATUS_OK : cannot_look(path);
 }
 
-enum status path_taken(const char *path, bool *taken)
-{
-    int error = 0;
-    *taken = is_there(lstat, path, &(struct stat){0}, &error);
-    errno = error;
-    return error == 0 ? STATUS_OK : cannot_look(path);
-}
-
 enum status path_look(const char *path, bool *exists)
 {
     return path_stat(path, &(struct stat){0}, exists);
+}
+
+enum status path_taken(const char *path, bool *taken)
+{
+    *taken = readlink(path, (char[1]){0}, 1) >= 0;
+    return *taken ? STATUS_OK : path_look(path, taken);
 }
 
 enum status path_same(const char *a, const char *b, bool *same)

@@ -149,11 +149,11 @@ static enum status get(struct health *h, int r, struct message *m)
     if (st != STATUS_OK)
         return status_context(st, "rank %d: the connection to rank %d failed", h->config.rank, r);
     *m = in.own;
-    if (early)
+    if (early) {
         *m = (struct message){
             .kind = FAILED, .st = (int32_t)failure->status, .reported = h->config.rank > 0};
-    if (early)
         snprintf(m->text, TEXT_MAX, "%.*s", TEXT_MAX - 1, failure->message);
+    }
     m->text[TEXT_MAX - 1] = '\0';
     if (m->st <= STATUS_OK || m->st > STATUS_LOST_RANK)
         m->st = STATUS_LIBRARY;

@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "comm/control.h"
 #include "launch/parts.h"
-#include "results/record.h"
+#include "results/schema.h"
 
 #include <errno.h>
 #include <fcntl.h>
